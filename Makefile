@@ -1,0 +1,82 @@
+# Every target makes what it needs; nothing has to be installed before but Python 3.11 or newer.
+
+SHELL := /bin/bash
+CANDIDATES := python3 python3.13 python3.12 python3.11
+IS_FIT := import sys; sys.exit(not (3, 11) <= sys.version_info[:2] <= (3, 13))
+PYTHON ?= $(or $(shell for python in $(CANDIDATES); do \
+	$$python -c '$(IS_FIT)' 2>/dev/null && echo $$python && break; done),python3)
+VENV ?= .venv
+BIN := $(VENV)/bin
+INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+ARGS ?=
+
+.DEFAULT_GOAL := help
+.PHONY: help setup demo test check format bench lock clean
+
+help:  ## show this list
+	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@echo '  Hand arguments on with ARGS, for example: make test ARGS="-k outbox -x"'
+
+setup: $(VENV)/.development  ## make .venv with everything that tests and checks need
+
+demo: $(VENV)/.runtime  ## show the product at work: runtime, worker and example shop on this machine
+	@$(BIN)/python -m example_project.demo $(ARGS)
+
+test: $(VENV)/.development  ## run the suite on every database that answers
+	@$(BIN)/python tests/run.py $(ARGS)
+
+check: $(VENV)/.development  ## linters, types, import walls, Django's checks, the wheel
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+	$(BIN)/lint-imports
+	$(BIN)/python manage.py check --fail-level WARNING
+	$(BIN)/python manage.py makemigrations --check --dry-run
+	$(BIN)/python tests/check_wheel.py
+
+format: $(VENV)/.development  ## let ruff repair and format what it can
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(VENV)/.development  ## run the benchmarks
+	@$(BIN)/python -m benchmarks $(ARGS)
+
+lock: $(VENV)/.development  ## pin the requirement files again, to the newest versions
+	UV=$(abspath $(BIN)/uv) requirements/lock.sh
+
+clean:  ## remove .venv and everything that was made here
+	rm -rf $(VENV) build dist *.egg-info htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache \
+		.import_linter_cache .hypothesis
+	find . -name __pycache__ -type d -prune -exec rm -rf {} +
+
+$(BIN)/python:
+	@command -v $(PYTHON) >/dev/null || { \
+		echo "There is no $(PYTHON) here. Install Python 3.11, 3.12 or 3.13, or name it: make PYTHON=/path/to/python3"; \
+		exit 1; }
+	@$(PYTHON) -c '$(IS_FIT)' || { \
+		echo "$(PYTHON) is $$($(PYTHON) --version 2>&1), but Python 3.11, 3.12 or 3.13 is needed." \
+			"Name one: make PYTHON=/path/to/python3.12"; \
+		exit 1; }
+	$(PYTHON) -m venv $(VENV)
+
+$(VENV)/.runtime: requirements/base.txt | $(BIN)/python
+	$(INSTALL) -r requirements/base.txt
+	@touch $@
+
+$(VENV)/.development: requirements/dev.txt requirements/postgres.txt requirements/mysql.txt pyproject.toml | $(BIN)/python
+	$(INSTALL) -r requirements/dev.txt
+	@$(INSTALL) -r requirements/postgres.txt || $(call left_out,PostgreSQL,psycopg could not be installed)
+	@$(INSTALL) --no-build-isolation -r requirements/mysql.txt \
+		|| $(call left_out,MariaDB,mysqlclient could not be built (it needs a C compiler$(comma) pkg-config and libmariadb-dev))
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
+	@touch $@ $(VENV)/.runtime
+
+comma := ,
+define left_out
+{ echo; \
+  echo '!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!'; \
+  echo '!!  GOING ON WITHOUT $(1): $(2).'; \
+  echo '!!  Repair that, then: make clean setup'; \
+  echo '!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!!'; \
+  echo; }
+endef

@@ -1,0 +1,1 @@
+"""A small Django app whose rows show what handlers did."""
