@@ -28,7 +28,8 @@ def test_a_child_process_sees_committed_rows(child_environment: dict[str, str]) 
     Charge.objects.create(key="seen", amount=7)
 
     command = "import django; django.setup(); from tests.testapp.models import Charge; print(Charge.objects.get().key)"
-    output = subprocess.run([sys.executable, "-c", command], env=child_environment, capture_output=True, text=True)
+    arguments = [sys.executable, "-c", command]
+    output = subprocess.run(arguments, env=child_environment, capture_output=True, text=True, check=False)
 
     assert output.stdout == "seen\n", output.stderr
 
