@@ -1,0 +1,218 @@
+"""One JSON call at a time per thread over HTTP, within a total time limit.
+
+A call is made once: no retries, no redirects, no cookies, nothing from the environment. Whatever goes wrong on the
+way is a ``NoAnswerError`` whose text holds no header and no credential.
+"""
+
+from __future__ import annotations
+
+import os
+import socket
+import ssl
+import threading
+import weakref
+from collections.abc import Callable
+from functools import cache
+from http.client import HTTPException
+from http.cookiejar import DefaultCookiePolicy
+from importlib import metadata
+from urllib.parse import urlsplit
+
+import requests
+from requests.auth import AuthBase
+from urllib3.exceptions import HTTPError
+
+from orbit_django.exceptions import ConfigurationError, NoAnswerError, PayloadError
+from orbit_django.transports.answers import Answer
+from orbit_django.transports.limits import CALL, TimedAdapter
+from orbit_django.transports.tls import TlsFiles
+
+MAX_ANSWER_BYTES = 64 * 1024 * 1024
+CHUNK_BYTES = 65_536
+MASK = "********"
+
+Credential = Callable[[], str | None]
+
+
+class HttpConnection:
+    """Calls to one server, safe to use from many threads: each thread keeps one connection of its own.
+
+    ``server`` is a URL without a trailing slash, ``credential`` is asked for the bearer token before each call
+    (None: no header, O030), the others are paths of PEM files and the URL of a proxy.
+    """
+
+    def __init__(
+        self,
+        server: str,
+        *,
+        credential: Credential,
+        ca_cert: str | None = None,
+        client_cert: str | None = None,
+        client_key: str | None = None,
+        proxy: str | None = None,
+    ) -> None:
+        self.server = _checked(server)
+        self._credential = credential
+        self._proxy = proxy
+        is_tls = any(url and url.startswith("https:") for url in (server, proxy))
+        self._tls = TlsFiles(ca_cert, client_cert, client_key) if is_tls else None
+        self._own = threading.local()
+        self._sessions: weakref.WeakSet[Session] = weakref.WeakSet()
+        self._lock = threading.Lock()
+
+    def call(self, method: str, path: str, body: str | None, *, connect_seconds: float, total_seconds: float) -> Answer:
+        """Make one call and return whatever the server answered (O010, O011).
+
+        ``body`` is the JSON text to send, exactly; None sends none. Raises NoAnswerError when no whole answer
+        came within ``total_seconds``, and ConfigurationError for a credential that no header can carry.
+        """
+        content = _encoded(body)
+        headers = {} if content is None else {"content-type": "application/json"}
+        session = self._session()
+        CALL.begin(connect_seconds, total_seconds)
+        try:
+            with session.request(
+                method,
+                self.server + path,
+                data=content,
+                headers=headers,
+                timeout=(connect_seconds, total_seconds),
+                allow_redirects=False,
+                stream=True,
+            ) as response:
+                return Answer(response.status_code, response.headers, _read(response))
+        except (OSError, HTTPError, HTTPException) as error:
+            raise self._no_answer(f"{method} {path}", error, total_seconds) from None
+
+    def redact(self, text: str, *secrets: str) -> str:
+        """Return the text without the credential and without the other secrets named."""
+        for secret in (self._credential(), *secrets):
+            if secret:
+                text = text.replace(secret, MASK)
+        return text
+
+    def close(self) -> None:
+        """Close every connection that is not in the middle of a call; a later call opens a new one."""
+        with self._lock:
+            sessions = list(self._sessions)
+        for session in sessions:
+            session.close()
+
+    def _session(self) -> Session:
+        """Return this thread's session; a fork or changed certificates make a new one."""
+        context = self._tls.context() if self._tls else None
+        mark = (os.getpid(), context)
+        if getattr(self._own, "mark", None) != mark:
+            self._own.session = Session(self._credential, context, self._proxy)
+            self._own.mark = mark
+            with self._lock:
+                self._sessions.add(self._own.session)
+        session: Session = self._own.session
+        return session
+
+    def _no_answer(self, what: str, error: Exception, total_seconds: float) -> NoAnswerError:
+        cause = _cause(error)
+        reason = f"{_reason(cause)} ({type(cause).__name__})"
+        if not CALL.is_sending:
+            where = "CA_CERT" if isinstance(cause, ssl.SSLError) else "SERVER and PROXY"
+            way = " through the proxy" if self._proxy else ""
+            text = f"{what}: no connection to {self.server}{way}: {reason}; if that lasts, look at {where}"
+            return NoAnswerError(text, is_maybe_processed=False)
+        if isinstance(cause, TimeoutError):
+            return NoAnswerError(f"{what}: no whole answer from {self.server} within {total_seconds:g} s")
+        return NoAnswerError(f"{what}: no answer from {self.server}: {reason}")
+
+
+class Session(requests.Session):
+    """A session of one thread that takes nothing from the environment and keeps nothing between calls."""
+
+    def __init__(self, credential: Credential, context: ssl.SSLContext | None, proxy: str | None) -> None:
+        super().__init__()
+        self.trust_env = False
+        self.auth = _Bearer(credential)
+        self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
+        self.headers.update({"user-agent": _user_agent(), "accept": "application/json", "accept-encoding": "identity"})
+        if proxy:
+            self.proxies = {"http": proxy, "https": proxy}
+        for scheme in ("http://", "https://"):
+            self.mount(scheme, TimedAdapter(context))
+
+    def get_redirect_target(self, resp: requests.Response) -> None:
+        """See no redirect anywhere: even preparing one that is not followed would read the body without a limit."""
+
+
+class _Bearer(AuthBase):
+    """Adds the authorization header, so that the credential is no local variable of a frame that may fail."""
+
+    def __init__(self, credential: Credential) -> None:
+        self._credential = credential
+
+    def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
+        token = self._credential()
+        if token is None:
+            return request
+        if not token.isascii() or not token.isprintable() or token != token.strip():
+            raise ConfigurationError(
+                "the credential holds a character that no header can carry; look at WORKER_TOKEN, WORKER_TOKEN_FILE"
+                " and TOKEN"
+            )
+        request.headers["authorization"] = f"Bearer {token}"
+        return request
+
+
+@cache
+def _user_agent() -> str:
+    try:
+        return f"orbit-django/{metadata.version('orbit_django')}"
+    except metadata.PackageNotFoundError:  # run from a source tree that was never installed
+        return "orbit-django"
+
+
+def _checked(server: str) -> str:
+    parts = urlsplit(server)
+    if parts.scheme not in ("http", "https") or not parts.hostname:
+        raise ConfigurationError("SERVER: expected a URL of the form http://host:port or https://host:port")
+    if parts.username is not None or parts.password is not None:
+        raise ConfigurationError("SERVER: the URL must not carry a user or a password; use WORKER_TOKEN")
+    return server.rstrip("/")
+
+
+def _encoded(body: str | None) -> bytes | None:
+    try:
+        return None if body is None else body.encode()
+    except UnicodeEncodeError as error:
+        raise PayloadError("$", f"character {error.start} of the body is a lone surrogate") from None
+
+
+def _read(response: requests.Response) -> bytes:
+    body = bytearray()
+    for chunk in response.iter_content(CHUNK_BYTES):
+        body += chunk
+        if len(body) > MAX_ANSWER_BYTES:
+            raise NoAnswerError(f"the answer is larger than {MAX_ANSWER_BYTES} bytes")
+    return bytes(body)
+
+
+def _cause(error: Exception) -> Exception:
+    """Return the innermost error; implicit contexts are left out, they may belong to the caller."""
+    inner: object = error
+    while isinstance(inner, Exception):
+        error = inner
+        wrapped = [getattr(error, "reason", None), *reversed(error.args), error.__cause__]
+        inner = next((one for one in wrapped if isinstance(one, Exception)), None)
+    return error
+
+
+def _reason(cause: Exception) -> str:
+    """Return words for the cause that quote nothing which the other side sent."""
+    if isinstance(cause, ssl.SSLCertVerificationError):
+        return f"the certificate was not accepted: {cause.verify_message}"
+    if isinstance(cause, ssl.SSLError):
+        return f"TLS: {cause.reason or 'broken off'}"
+    if isinstance(cause, TimeoutError):
+        return "not in time"
+    if isinstance(cause, socket.gaierror):
+        return f"the name is not known: {cause.strerror}"
+    if isinstance(cause, OSError) and cause.strerror:
+        return cause.strerror
+    return "closed without a whole answer, or not HTTP"

@@ -1,0 +1,167 @@
+"""The total time limit of a call, held at the socket.
+
+The timeouts of ``requests`` bound each single wait, so a server that sends one byte now and then could hold a
+thread for ever. Here every wait on a socket gets only what is left of the call that its thread is making.
+Resolving a name is the one wait that the operating system does not let us bound.
+"""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from typing import Any
+
+from requests.adapters import HTTPAdapter
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3.connection import HTTPConnection, HTTPSConnection
+from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
+
+from orbit_django.clock import SystemClock
+
+_CLOCK = SystemClock()
+
+
+class CallLimit(threading.local):
+    """What is left of the one call that the current thread is making, and how far that call has come."""
+
+    connected_by = float("inf")  # monotonic seconds
+    ended_by = float("inf")
+    is_sending = False  # once true, the runtime may have seen the request
+
+    def begin(self, connect_seconds: float, total_seconds: float) -> None:
+        """Start the time of a new call; connecting includes the TLS handshake."""
+        now = _CLOCK.monotonic()
+        self.connected_by = now + min(connect_seconds, total_seconds)
+        self.ended_by = now + total_seconds
+        self.is_sending = False
+
+    def remaining(self) -> float:
+        """Return the seconds that the next wait may take; raise TimeoutError when none are left."""
+        seconds = (self.ended_by if self.is_sending else self.connected_by) - _CLOCK.monotonic()
+        if seconds <= 0:
+            raise TimeoutError("the time of the call is over")
+        return seconds
+
+
+CALL = CallLimit()
+
+
+class _Timed:
+    """The waiting methods of a socket, each bounded by what is left of the call."""
+
+    def recv(self, *args: Any) -> Any:
+        return self._bounded().recv(*args)
+
+    def recv_into(self, *args: Any) -> Any:
+        return self._bounded().recv_into(*args)
+
+    def send(self, *args: Any) -> Any:
+        return self._bounded().send(*args)
+
+    def sendall(self, *args: Any) -> Any:
+        return self._bounded().sendall(*args)
+
+    def _bounded(self) -> Any:
+        self.settimeout(CALL.remaining())  # type: ignore[attr-defined]  # mixed into a socket
+        return super()
+
+
+class TimedSocket(_Timed, socket.socket):
+    """A plain socket that keeps to the limit of the call."""
+
+
+class TimedTlsSocket(_Timed, ssl.SSLSocket):
+    """A TLS socket that keeps to the limit of the call."""
+
+    def do_handshake(self, block: bool = False) -> None:
+        """Shake hands within the time left for connecting."""
+        self.settimeout(CALL.remaining())
+        super().do_handshake(block)
+
+
+class _Dialling:
+    """What both kinds of connection share: how they connect, and when the request begins to leave."""
+
+    sock: Any
+    host: str
+    port: int
+    _dns_host: str
+
+    def _new_conn(self) -> socket.socket:
+        """Connect to the first address that answers, all of them within one limit."""
+        trouble: OSError = OSError("the name has no address")
+        for family, kind, protocol, _, address in self._addresses():
+            dialled = TimedSocket(family, kind, protocol)
+            try:
+                dialled.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+                dialled.settimeout(CALL.remaining())
+                dialled.connect(address)
+            except OSError as error:
+                dialled.close()
+                trouble = error
+            else:
+                return dialled
+        if isinstance(trouble, TimeoutError):
+            raise ConnectTimeoutError(self, "no connection in time") from trouble
+        raise NewConnectionError(self, "no connection") from trouble  # type: ignore[arg-type]  # mixed in
+
+    def _addresses(self) -> list[Any]:
+        try:
+            return socket.getaddrinfo(self._dns_host.strip("[]"), self.port, type=socket.SOCK_STREAM)
+        except socket.gaierror as error:
+            raise NameResolutionError(self.host, self, error) from error  # type: ignore[arg-type]  # mixed in
+        except UnicodeError:  # a label that is empty or too long
+            unknown = socket.gaierror(socket.EAI_NONAME, "not a host name")
+            raise NameResolutionError(self.host, self, unknown) from unknown  # type: ignore[arg-type]  # mixed in
+
+    def request(self, *args: Any, **options: Any) -> None:
+        """Connect first, so that a failure to connect is known to be one, then send."""
+        if self.sock is None:
+            self.connect()  # type: ignore[attr-defined]  # mixed into a connection
+        CALL.is_sending = True
+        super().request(*args, **options)  # type: ignore[misc]  # mixed into a connection
+
+
+class TimedConnection(_Dialling, HTTPConnection):
+    """A connection over TimedSocket."""
+
+
+class TimedTlsConnection(_Dialling, HTTPSConnection):
+    """A connection over TimedTlsSocket."""
+
+
+class _Pool(HTTPConnectionPool):
+    ConnectionCls = TimedConnection
+
+
+class _TlsPool(HTTPSConnectionPool):
+    ConnectionCls = TimedTlsConnection
+
+
+class TimedAdapter(HTTPAdapter):
+    """An adapter for one thread and one server: a single kept connection, no retries, the given TLS context."""
+
+    def __init__(self, context: ssl.SSLContext | None) -> None:
+        self.context = context
+        super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
+
+    def init_poolmanager(self, *args: Any, **options: Any) -> None:
+        """Use our connections; called by the base class."""
+        super().init_poolmanager(*args, ssl_context=self.context, **options)
+        self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+
+    def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
+        """Use our connections on the way through a proxy as well."""
+        tls = {"ssl_context": self.context, "proxy_ssl_context": self.context}
+        manager = super().proxy_manager_for(proxy, **tls, **options)
+        manager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
+        return manager
+
+    def build_connection_pool_key_attributes(self, request: Any, verify: Any, cert: Any = None) -> tuple[Any, Any]:
+        """Leave out every TLS option of ``requests``: the context has them all."""
+        host, _ = super().build_connection_pool_key_attributes(request, verify, cert)
+        return dict(host), {}
+
+    def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
+        """Add no certificate authority to those of the context, which always verifies."""
