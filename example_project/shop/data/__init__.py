@@ -1,0 +1,1 @@
+"""Orders to play with: ``orders.json``, made by ``make_orders``."""

@@ -1,0 +1,81 @@
+"""Receipts by mail, and a mail backend that can say what was sent.
+
+A mail cannot be taken back, and most mail servers send what they are told as often as they are told. So each
+receipt has a Message-ID made from its key, and ``find_receipt`` asks whether that mail went out already.
+"""
+
+import hashlib
+from collections import Counter
+from collections.abc import Sequence
+from pathlib import Path
+from uuid import uuid4
+
+from django.conf import settings
+from django.core.mail import EmailMessage, get_connection
+from django.core.mail.backends.base import BaseEmailBackend
+
+from example_project.shop.models import as_amount
+
+DOMAIN = "shop.example"
+TEXT = """Dear {customer},
+
+we received {amount} for your order {order}. Thank you!
+
+The example shop
+"""
+
+
+class FolderBackend(BaseEmailBackend):
+    """Write each mail as one file into SHOP_MAIL_FOLDER, named after its Message-ID.
+
+    A mail sent twice is two files: the backend never hides a double.
+    """
+
+    def send_messages(self, email_messages: Sequence[EmailMessage]) -> int:
+        """Write the mails and return their number."""
+        folder = Path(settings.SHOP_MAIL_FOLDER)
+        folder.mkdir(parents=True, exist_ok=True)
+        for message in email_messages:
+            built = message.message()
+            name = f"{_local_part(str(built['Message-ID']))}.{uuid4().hex}"
+            draft = folder / f"{name}.draft"
+            draft.write_bytes(built.as_bytes())
+            draft.rename(folder / f"{name}.eml")  # from this moment on the mail is out, all of it
+        return len(email_messages)
+
+
+def send_receipt(key: str, order: str, customer: str, email: str, amount_cents: int) -> str:
+    """Mail a receipt and return its Message-ID."""
+    mail = EmailMessage(
+        subject=f"Receipt for order {order}",
+        body=TEXT.format(customer=customer, order=order, amount=as_amount(amount_cents)),
+        to=[email],
+        headers={"Message-ID": message_id(key)},
+    )
+    mail.send()
+    return message_id(key)
+
+
+def find_receipt(key: str, *_args: object) -> str | None:
+    """Return the Message-ID if the mail for this key went out, None if it did not.
+
+    Raises LookupError with a backend that keeps no record of what it sent: then a person has to decide.
+    """
+    if not isinstance(get_connection(), FolderBackend):
+        raise LookupError(f"{settings.EMAIL_BACKEND} cannot tell whether a mail went out")
+    return message_id(key) if message_id(key) in sent_mails() else None
+
+
+def message_id(key: str) -> str:
+    """Return the Message-ID of a key's mail; the digest keeps any key short and plain."""
+    return f"<{hashlib.sha256(key.encode()).hexdigest()[:40]}@{DOMAIN}>"
+
+
+def sent_mails() -> Counter[str]:
+    """Return how often each Message-ID was sent."""
+    files = Path(settings.SHOP_MAIL_FOLDER).glob("*.eml")
+    return Counter(f"<{file.name.partition('.')[0]}@{DOMAIN}>" for file in files)
+
+
+def _local_part(sent_id: str) -> str:
+    return sent_id.strip("<>").partition("@")[0]

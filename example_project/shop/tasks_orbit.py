@@ -1,0 +1,123 @@
+"""The three handlers that carry an order out; ``workflows/order.orbit`` says in which order they run.
+
+``reserve`` and ``charge`` are atomic, the default: all their rows commit together with the record that says "done",
+or none do. ``send_receipt`` talks to a mail server, which no transaction can undo, so it is not atomic.
+"""
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass
+
+from example_project.shop import mail, stock
+from example_project.shop.models import Order, Payment, Receipt
+from example_project.shop.payment import CardDeclined, provider
+from orbit_django import TaskContext, TaskError, task
+
+
+@dataclass(frozen=True)
+class ReserveInput:
+    """The order whose goods are wanted."""
+
+    order: str
+
+
+@dataclass(frozen=True)
+class Reserved:
+    """What the order costs, now that its goods are held."""
+
+    amount_cents: int
+
+
+@dataclass(frozen=True)
+class ChargeInput:
+    """The order, the card's token and the amount to take."""
+
+    order: str
+    card: str
+    amount_cents: int
+
+
+@dataclass(frozen=True)
+class Charged:
+    """The provider's name for the charge."""
+
+    charge: str
+
+
+@dataclass(frozen=True)
+class ReceiptInput:
+    """The order that was paid, and how the customer wanted to be called and reached."""
+
+    order: str
+    customer: str
+    email: str
+    amount_cents: int
+
+
+@dataclass(frozen=True)
+class ReceiptSent:
+    """The receipt's number."""
+
+    receipt: str
+
+
+@task("shop.reserve", version="1.0.0")
+def reserve(input: ReserveInput) -> Reserved:
+    """Hold the goods of an order, so that nobody else gets them while the card is charged."""
+    order = _find(input.order)
+    if order.quantity == 0:
+        raise TaskError("INVALID_ORDER", "an order needs at least one piece", retryable=False)
+    with _refusals():
+        stock.hold(order)
+    return Reserved(amount_cents=order.total_cents)
+
+
+@task("shop.charge", version="1.0.0", sensitive=True)
+def charge(input: ChargeInput, ctx: TaskContext) -> Charged:
+    """Take the goods off the shelf and the money off the card, both or neither.
+
+    The goods come first: when the card is declined, the transaction puts them back. When the process dies after the
+    provider's answer, the next run asks with the same key and the provider takes nothing twice.
+    """
+    order = _find(input.order)
+    with _refusals():
+        stock.take(order)
+        charge_id = provider().charge(ctx.idempotency_key, input.card, input.amount_cents)
+    Payment.objects.create(order=order, charge_id=charge_id, amount_cents=input.amount_cents)
+    return Charged(charge=charge_id)
+
+
+@task("shop.send_receipt", version="1.0.0", atomic=False)
+def send_receipt(input: ReceiptInput, ctx: TaskContext) -> ReceiptSent:
+    """Mail the receipt once and keep a row of it.
+
+    When the process dies while mailing, the next run does not mail again on a guess: it asks ``find_receipt``.
+    """
+    key = ctx.effect_key("mail")
+    about = (input.order, input.customer, input.email, input.amount_cents)
+    message_id = ctx.effect("mail", mail.send_receipt, key, *about, find=mail.find_receipt)
+    number = ctx.transaction("receipt", _keep_receipt, input.order, input.email, message_id)
+    return ReceiptSent(receipt=number)
+
+
+def _keep_receipt(number: str, email: str, message_id: str) -> str:
+    receipt = Receipt.objects.create(order=_find(number), sent_to=email, message_id=message_id)
+    return str(receipt)
+
+
+def _find(number: str) -> Order:
+    try:
+        return Order.objects.select_related("item").get(number=number)
+    except Order.DoesNotExist:
+        raise TaskError("UNKNOWN_ORDER", f"there is no order {number}", retryable=False) from None
+
+
+@contextmanager
+def _refusals() -> Iterator[None]:
+    """Turn the shop's own refusals into failures that the workflow knows and never retries."""
+    try:
+        yield
+    except stock.OutOfStock as refusal:
+        raise TaskError("OUT_OF_STOCK", str(refusal), retryable=False) from refusal
+    except CardDeclined as refusal:
+        raise TaskError("CARD_DECLINED", str(refusal), retryable=False) from refusal

@@ -1,0 +1,104 @@
+from datetime import timedelta
+
+import pytest
+from django.db import transaction
+from django.utils import timezone
+
+from example_project.shop import mail
+from example_project.shop.models import Payment, Receipt, Reservation, StockMovement
+from example_project.shop.payment import provider
+from example_project.shop.tasks_orbit import (
+    ChargeInput,
+    ReceiptInput,
+    ReserveInput,
+    charge,
+    reserve,
+    send_receipt,
+)
+from orbit_django import TaskError
+
+
+def fail_with(code):
+    return pytest.raises(TaskError, check=lambda error: error.code == code and not error.retryable)
+
+
+def test_reserve_holds_the_goods_and_says_what_they_cost(make_order):
+    order = make_order(quantity=3)
+    assert reserve(ReserveInput("0001")).amount_cents == 2550
+    held = Reservation.objects.live().get()
+    assert (held.order, held.quantity) == (order, 3)
+
+
+def test_reserve_refuses_an_order_for_nothing(make_order):
+    make_order(quantity=0)
+    with fail_with("INVALID_ORDER"):
+        reserve(ReserveInput("0001"))
+
+
+def test_reserve_refuses_an_order_that_does_not_exist(db):
+    with fail_with("UNKNOWN_ORDER"):
+        reserve(ReserveInput("4711"))
+
+
+def test_goods_that_others_hold_are_not_free(make_order):
+    make_order(quantity=7)
+    reserve(ReserveInput("0001"))
+    make_order(quantity=4, number="0002")
+    with fail_with("OUT_OF_STOCK"):
+        reserve(ReserveInput("0002"))
+
+
+def test_a_reservation_that_ran_out_holds_nothing(make_order):
+    make_order(quantity=7)
+    reserve(ReserveInput("0001"))
+    Reservation.objects.update(held_until=timezone.now() - timedelta(seconds=1))
+    make_order(quantity=4, number="0002")
+    assert reserve(ReserveInput("0002")).amount_cents == 3400
+
+
+def test_charge_takes_the_goods_and_the_money(make_order, item, context):
+    order = make_order(quantity=2)
+    reserve(ReserveInput("0001"))
+    charged = charge(ChargeInput("0001", "tok_visa", 1700), context)
+    item.refresh_from_db()
+    assert item.on_hand == 8
+    assert not Reservation.objects.exists()
+    assert StockMovement.objects.get(order=order).quantity == -2
+    assert Payment.objects.get(order=order).charge_id == charged.charge
+
+
+def test_charge_reserves_again_what_ran_out_meanwhile(make_order, item, context):
+    make_order(quantity=2)
+    charge(ChargeInput("0001", "tok_visa", 1700), context)
+    item.refresh_from_db()
+    assert item.on_hand == 8
+
+
+def test_a_declined_card_leaves_the_goods_on_the_shelf(make_order, item, context):
+    make_order(quantity=2)
+    reserve(ReserveInput("0001"))
+    with fail_with("CARD_DECLINED"), transaction.atomic():
+        charge(ChargeInput("0001", "tok_declined", 1700), context)
+    item.refresh_from_db()
+    assert item.on_hand == 10
+    assert not StockMovement.objects.exists()
+    assert not Payment.objects.exists()
+    assert provider().charged_cents() == {}
+
+
+def test_a_run_that_died_after_the_provider_answered_is_repeated_without_a_second_charge(make_order, context):
+    make_order(quantity=2)
+    with transaction.atomic():
+        charge(ChargeInput("0001", "tok_visa", 1700), context)
+        transaction.set_rollback(True)
+    charge(ChargeInput("0001", "tok_visa", 1700), context)
+    assert provider().calls_per_key().total() == 2
+    assert provider().charged_cents() == {"order-0001/step": 1700}
+
+
+def test_send_receipt_mails_and_keeps_a_row(make_order, context):
+    order = make_order()
+    assert send_receipt(ReceiptInput("0001", "Zoë", "zoe@shop.example", 1700), context).receipt == "R-0001"
+    receipt = Receipt.objects.get(order=order)
+    assert receipt.sent_to == "zoe@shop.example"
+    assert mail.sent_mails() == {receipt.message_id: 1}
