@@ -135,7 +135,7 @@ class Session(requests.Session):
         if proxy:
             self.proxies = {"http": proxy, "https": proxy}
         for scheme in ("http://", "https://"):
-            self.mount(scheme, TimedAdapter(context))
+            self.mount(scheme, TimedAdapter(context, proxy))
 
     def get_redirect_target(self, resp: requests.Response) -> None:
         """See no redirect anywhere: even preparing one that is not followed would read the body without a limit."""

@@ -13,7 +13,7 @@ import threading
 from typing import Any
 
 from requests.adapters import HTTPAdapter
-from urllib3 import HTTPConnectionPool, HTTPSConnectionPool
+from urllib3 import HTTPConnectionPool, HTTPSConnectionPool, PoolManager, ProxyManager
 from urllib3.connection import HTTPConnection, HTTPSConnection
 from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConnectionError
 
@@ -142,26 +142,30 @@ class _TlsPool(HTTPSConnectionPool):
 class TimedAdapter(HTTPAdapter):
     """An adapter for one thread and one server: a single kept connection, no retries, the given TLS context."""
 
-    def __init__(self, context: ssl.SSLContext | None) -> None:
-        self.context = context
-        super().__init__(pool_connections=1, pool_maxsize=1, max_retries=0)
+    def __init__(self, context: ssl.SSLContext | None, proxy: str | None) -> None:
+        self._context = context
+        self._proxy = proxy
+        super().__init__(max_retries=0)
 
-    def init_poolmanager(self, *args: Any, **options: Any) -> None:
-        """Use our connections; called by the base class."""
-        super().init_poolmanager(*args, ssl_context=self.context, **options)
+    def init_poolmanager(self, *_: Any, **__: Any) -> None:
+        """Make the one pool, of our connections; called by the base class."""
+        if self._proxy:
+            headers = self.proxy_headers(self._proxy)
+            self.poolmanager = ProxyManager(
+                self._proxy,
+                proxy_headers=headers,
+                proxy_ssl_context=self._context,
+                num_pools=1,
+                maxsize=1,
+                ssl_context=self._context,
+            )
+        else:
+            self.poolmanager = PoolManager(num_pools=1, maxsize=1, ssl_context=self._context)
         self.poolmanager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
 
-    def proxy_manager_for(self, proxy: str, **options: Any) -> Any:
-        """Use our connections on the way through a proxy as well."""
-        tls = {"ssl_context": self.context, "proxy_ssl_context": self.context}
-        manager = super().proxy_manager_for(proxy, **tls, **options)
-        manager.pool_classes_by_scheme = {"http": _Pool, "https": _TlsPool}
-        return manager
-
-    def build_connection_pool_key_attributes(self, request: Any, verify: Any, cert: Any = None) -> tuple[Any, Any]:
-        """Leave out every TLS option of ``requests``: the context has them all."""
-        host, _ = super().build_connection_pool_key_attributes(request, verify, cert)
-        return dict(host), {}
+    def get_connection_with_tls_context(self, request: Any, *_: Any, **__: Any) -> HTTPConnectionPool:
+        """Leave out every TLS option of ``requests``: the context has them all, and it always verifies."""
+        return self.poolmanager.connection_from_url(request.url)
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
-        """Add no certificate authority to those of the context, which always verifies."""
+        """Add no certificate authority to those of the context."""

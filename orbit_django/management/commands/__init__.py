@@ -1,0 +1,1 @@
+"""One module per command: arguments, logging and the exit code, no logic."""

@@ -1,0 +1,1 @@
+"""The bindings of the worker protocol; every one keeps the contract of ``base``."""

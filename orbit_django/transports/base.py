@@ -1,0 +1,45 @@
+"""The contract of a binding: the six calls of the worker protocol, and how they fail.
+
+A binding turns calls into requests and answers into words of the protocol. It decides nothing: no retries, no
+waiting, no session handling. Every call ends within its time limit.
+"""
+
+from __future__ import annotations
+
+from typing import Protocol
+
+from orbit_django.protocol import Assignment, Kind, Receipt, Registration, Session
+
+
+class Transport(Protocol):
+    """What a worker needs of a binding; safe to use from many threads at once.
+
+    Each call may raise ``NoAnswerError`` (nothing final came back), ``RefusedError`` (a final refusal) and, where
+    a session is involved, ``UnknownSessionError``.
+    """
+
+    server: str  # the address of the runtime, as kept with each message
+
+    def register(self, registration: Registration) -> Session:
+        """Open a session (O050)."""
+        ...
+
+    def poll(self, session_id: str, wait_ms: int) -> Assignment | None:
+        """Wait up to ``wait_ms`` (1 to 60000) for a task; None when there was none (O060 to O062)."""
+        ...
+
+    def heartbeat(self, session_id: str, *, timeout_seconds: float) -> tuple[str, ...]:
+        """Keep the session alive; return the tokens of attempts to stop (O080)."""
+        ...
+
+    def send(self, kind: Kind, body: str) -> Receipt:
+        """Report an attempt with exactly this JSON text (O090, O100); within 10 seconds."""
+        ...
+
+    def unregister(self, session_id: str, *, timeout_seconds: float) -> None:
+        """Close a session (O110)."""
+        ...
+
+    def close(self) -> None:
+        """Let go of every connection."""
+        ...
