@@ -9,13 +9,15 @@ VENV ?= .venv
 BIN := $(VENV)/bin
 INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
 ARGS ?=
+DJANGO ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test check format bench lock clean
+.PHONY: help setup demo test coverage check format bench lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
 	@echo '  Hand arguments on with ARGS, for example: make test ARGS="-k outbox -x"'
+	@echo '  With the newest Django:    make test VENV=.venv-next DJANGO=next PYTHON=python3.12'
 
 setup: $(VENV)/.development  ## make .venv with everything that tests and checks need
 
@@ -24,6 +26,11 @@ demo: $(VENV)/.runtime  ## show the product at work: runtime, worker and example
 
 test: $(VENV)/.development  ## run the suite on every database that answers
 	@$(BIN)/python tests/run.py $(ARGS)
+
+coverage: $(VENV)/.development  ## run the suite and tell which branches it left out
+	@$(BIN)/coverage erase
+	@ORBIT_TEST_COVERAGE=1 $(BIN)/python tests/run.py $(ARGS)
+	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report
 
 check: $(VENV)/.development  ## linters, types, import walls, Django's checks, the wheel
 	$(BIN)/ruff check .
@@ -68,6 +75,7 @@ $(VENV)/.development: requirements/dev.txt requirements/postgres.txt requirement
 	@$(INSTALL) -r requirements/postgres.txt || $(call left_out,PostgreSQL,psycopg could not be installed)
 	@$(INSTALL) --no-build-isolation -r requirements/mysql.txt \
 		|| $(call left_out,MariaDB,mysqlclient could not be built (it needs a C compiler$(comma) pkg-config and libmariadb-dev))
+	$(if $(filter next,$(DJANGO)),$(INSTALL) -r requirements/django-next.txt)
 	$(BIN)/python -m pip install --quiet --disable-pip-version-check --no-deps --no-build-isolation --editable .
 	@touch $@ $(VENV)/.runtime
 

@@ -1,5 +1,6 @@
 """Build the wheel and look inside: everything that runs is in it, nothing else is."""
 
+import shutil
 import subprocess
 import sys
 import tempfile
@@ -8,12 +9,21 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parent.parent
 PACKAGE = ROOT / "orbit_django"
+NEEDED = ("pyproject.toml", "README.md", "LICENSE")
 NOT_SHIPPED = {"__pycache__"}
 
 
 def build(folder: str) -> list[str]:
-    """Build the wheel with the installed tools, without the network, and return the names inside."""
-    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, str(ROOT)]
+    """Build the wheel with the installed tools, without the network, and return the names inside.
+
+    It is built from a copy: what an earlier build left in the checkout would find its way into the wheel.
+    """
+    copy = Path(folder) / "source"
+    shutil.copytree(PACKAGE, copy / PACKAGE.name, ignore=shutil.ignore_patterns(*NOT_SHIPPED))
+    shutil.copytree(ROOT / "tests", copy / "tests", ignore=shutil.ignore_patterns(*NOT_SHIPPED))
+    for name in NEEDED:
+        shutil.copy(ROOT / name, copy)
+    command = [sys.executable, "-m", "build", "--wheel", "--no-isolation", "--outdir", folder, str(copy)]
     result = subprocess.run(command, capture_output=True, text=True, check=False)
     if result.returncode:
         raise SystemExit(f"the wheel cannot be built:\n{result.stdout}\n{result.stderr}")

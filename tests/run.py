@@ -1,7 +1,7 @@
 """Run the suite on every database that answers: all of it on SQLite, the marked tests on the servers.
 
 Arguments are handed to pytest. `ORBIT_TEST_REQUIRE=sqlite,postgres,mariadb` turns a database that does not answer
-into a failure. The last line sums up what ran.
+into a failure, `ORBIT_TEST_COVERAGE=1` measures. The last line sums up what ran.
 """
 
 import os
@@ -39,7 +39,8 @@ def banner(*lines: str) -> None:
 def command(name: str, report: str, arguments: list[str]) -> list[str]:
     """Return the pytest command for one database; on a server only the tests that are about databases run."""
     marked = [] if name == "sqlite" else ["-m", "databases"]
-    return [sys.executable, "-m", "pytest", f"--junitxml={report}", *marked, *arguments]
+    measured = ["coverage", "run", "-m"] if os.environ.get("ORBIT_TEST_COVERAGE") else []
+    return [sys.executable, "-m", *measured, "pytest", f"--junitxml={report}", *marked, *arguments]
 
 
 def tally(report: Path) -> Counter[str]:
