@@ -81,6 +81,18 @@ def words(name: str) -> set[str]:
     return {word.lower() for word in re.findall(r"[A-Z]?[a-z]+|[A-Z]+(?![a-z])", name)}
 
 
+def imports(tree: ast.AST) -> set[str]:
+    """Return the modules that a module imports, and what it takes from them, by their full names."""
+    found: set[str] = set()
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            found.update(alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            found.add(node.module or "")
+            found.update(f"{node.module}.{alias.name}" for alias in node.names)
+    return found
+
+
 def writes(tree: ast.AST) -> Iterator[str]:
     """Yield the classes through whose query sets something is written."""
     for node in ast.walk(tree):

@@ -24,6 +24,15 @@ WRITERS = {
     "WorkflowStart": "orbit_django/starts",
 }
 
+# The standard library's network modules: who calls, and who listens.
+NETWORK = {"http.client", "http.server", "socketserver", "urllib.request"}
+NETWORK_ROOMS = (
+    "orbit_django/transports/",
+    "orbit_django/embedded/server",
+    "orbit_django/embedded/faults",
+    "orbit_django/worker/probes",
+)
+
 LAYOUT = {
     ".ci", ".editorconfig", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
     "benchmarks", "docs", "example_project", "manage.py", "orbit_django", "pyproject.toml", "requirements", "tests",
@@ -85,6 +94,17 @@ def test_each_table_has_one_writer() -> None:
     assert found == set()
 
 
+def test_only_the_bindings_speak_to_the_network() -> None:
+    found = {
+        f"{path} imports {name}"
+        for path, tree, _ in house.modules("orbit_django")
+        for name in house.imports(tree) & NETWORK
+        if not path.startswith(NETWORK_ROOMS)
+    }
+
+    assert found == set()
+
+
 def test_requirements_are_pinned_by_hash_and_name_no_address() -> None:
     files = sorted((house.ROOT / "requirements").glob("*.txt"))
     assert files
@@ -120,6 +140,12 @@ def test_a_promise_is_stated_in_a_heading_or_in_bold(text: str, promises: set[st
 def test_names_are_split_into_words() -> None:
     assert house.words("HTTPQueueReader") == {"http", "queue", "reader"}
     assert house.words("_claim_due") == {"claim", "due"}
+
+
+def test_imports_are_found_in_both_forms() -> None:
+    tree = ast.parse("import http.server\nfrom http import client, HTTPStatus")
+
+    assert house.imports(tree) == {"http.server", "http", "http.client", "http.HTTPStatus"}
 
 
 def test_a_write_is_found_through_the_whole_chain() -> None:
