@@ -165,7 +165,8 @@ class TimedAdapter(HTTPAdapter):
 
     def get_connection_with_tls_context(self, request: Any, *_: Any, **__: Any) -> HTTPConnectionPool:
         """Leave out every TLS option of ``requests``: the context has them all, and it always verifies."""
-        return self.poolmanager.connection_from_url(request.url)
+        pool: HTTPConnectionPool = self.poolmanager.connection_from_url(request.url)
+        return pool
 
     def cert_verify(self, conn: Any, url: Any, verify: Any, cert: Any) -> None:
         """Add no certificate authority to those of the context."""
