@@ -1,0 +1,213 @@
+"""The embedded runtime over HTTP: a listener, a ticker, and one lock around the state machine."""
+
+from __future__ import annotations
+
+import socket
+import ssl
+import threading
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager
+from http.server import ThreadingHTTPServer
+from pathlib import Path
+from typing import Any
+
+from orbit_django.contracts import Catalog, load
+from orbit_django.embedded.answers import Interference
+from orbit_django.embedded.callers import Credentials, Identity
+from orbit_django.embedded.handler import Connection
+from orbit_django.embedded.polls import Waiter, Waiters
+from orbit_django.embedded.runtime import Runtime
+from orbit_django.embedded.store import MemoryStore, SqliteStore, Store
+from orbit_django.exceptions import ConfigurationError
+
+MAX_BODY_BYTES = 4 * 1024 * 1024
+_LONGEST_SLEEP = 3600.0
+
+
+class EmbeddedRuntime:
+    """A runtime in this process, for development and tests.
+
+    ``contracts`` are paths of `.orbit` files, or a Catalog. Without ``db_path`` the history lives as long as this
+    object, over ``restart`` too. Usable as a context manager.
+    """
+
+    def __init__(  # noqa: PLR0913 (each is one option of the command)
+        self,
+        contracts: Iterable[str | Path] | Catalog = (),
+        *,
+        host: str = "127.0.0.1",
+        port: int = 0,
+        token: str | None = None,
+        worker_token: str | None = None,
+        identities: Sequence[Identity] = (),
+        session_timeout_ms: int = 30_000,
+        max_body: int = MAX_BODY_BYTES,
+        db_path: str | Path | None = None,
+        tls: ssl.SSLContext | None = None,
+        faults: Interference | None = None,
+    ) -> None:
+        """Read the contracts; raises ConfigurationError for what is wrong with them or with the credentials."""
+        self.catalog = contracts if isinstance(contracts, Catalog) else load(contracts)
+        self.credentials = Credentials(token, worker_token, identities)
+        self.session_timeout_ms = session_timeout_ms
+        self.max_body = max_body
+        self.faults = faults
+        self.lock = threading.RLock()
+        self.runtime: Runtime
+        self._address = (host, port)
+        self._db_path = db_path
+        self._memory = MemoryStore()
+        self._tls = tls
+        self._listener: Listener | None = None
+
+    @property
+    def url(self) -> str:
+        """Where the runtime listens."""
+        host, port = self._address
+        scheme = "https" if self._tls else "http"
+        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+
+    def start(self) -> EmbeddedRuntime:
+        """Open the history and listen; raises ConfigurationError when the file or the port cannot be had."""
+        store: Store = SqliteStore(self._db_path) if self._db_path else self._memory
+        self.runtime = Runtime(self.catalog, store=store, session_timeout_ms=self.session_timeout_ms)
+        self._wake = threading.Condition(self.lock)
+        self._planned = 0.0
+        self._waiters = Waiters()
+        self._stopping = threading.Event()
+        try:
+            self._listener = Listener(self._address, self, self._tls)
+        except (OSError, OverflowError) as error:
+            store.close()
+            where = f"{self._address[0]}:{self._address[1]}"
+            raise ConfigurationError(f"cannot listen on {where}: {getattr(error, 'strerror', None) or error}") from None
+        self._address = (self._address[0], self._listener.server_address[1])
+        self._threads = [
+            threading.Thread(target=self._listener.serve_forever, args=(0.05,), name="orbit-runtime", daemon=True),
+            threading.Thread(target=self._tick, name="orbit-runtime-ticker", daemon=True),
+        ]
+        for thread in self._threads:
+            thread.start()
+        return self
+
+    def stop(self) -> None:
+        """Close the port and every connection, as a process that ends would; the history stays."""
+        if self._listener is None:
+            return
+        with self.lock:
+            self._stopping.set()
+            self._waiters.close()
+            self._wake.notify_all()
+        self._listener.shutdown()
+        self._listener.server_close()
+        self._listener.close_connections()
+        for thread in self._threads:
+            thread.join()
+        with self.lock:
+            self.runtime.store.close()
+        self._listener = None
+
+    def restart(self) -> None:
+        """Stop and start again on the same port: sessions are forgotten, tokens and history are kept (O132)."""
+        self.stop()
+        self.start()
+
+    def __enter__(self) -> EmbeddedRuntime:
+        return self.start()
+
+    def __exit__(self, *exception: object) -> None:
+        self.stop()
+
+    @contextmanager
+    def changing(self) -> Iterator[Runtime]:
+        """Hold the lock for one call of the runtime, then serve those who waited for what it changed."""
+        with self.lock:
+            try:
+                yield self.runtime
+            finally:
+                self._serve()
+
+    def wait(self, look: Callable[[], Any], wait_ms: int, is_gone: Callable[[], bool]) -> Any:
+        """Return what ``look`` finds within the time, or None; raises ClosedError when the server stops."""
+        waiter = Waiter(look, is_gone)
+        with self.lock:
+            if waiter.try_once():
+                return self._waiters.settle(waiter)
+            self._waiters.add(waiter)
+        waiter.wait(wait_ms / 1000)
+        with self.lock:
+            return self._waiters.settle(waiter)
+
+    def pause(self, seconds: float) -> None:
+        """Hold the calling thread; a stop ends the pause."""
+        if seconds > 0:
+            self._stopping.wait(seconds)
+
+    def _serve(self) -> None:
+        self._waiters.serve()
+        due = self.runtime.state.timers.next_due()
+        if due is not None and due < self._planned:
+            self._wake.notify_all()
+
+    def _tick(self) -> None:
+        clock = self.runtime.state.clock
+        with self.lock:
+            while not self._stopping.is_set():
+                self.runtime.tick()
+                self._serve()
+                due = self.runtime.state.timers.next_due()
+                now = clock.monotonic()
+                self._planned = min(now + _LONGEST_SLEEP, due if due is not None else now + _LONGEST_SLEEP)
+                self._wake.wait(max(0.0, self._planned - now))
+
+
+class Listener(ThreadingHTTPServer):
+    """The listening socket and its open connections."""
+
+    daemon_threads = True
+    block_on_close = False
+    request_queue_size = 128
+
+    def __init__(self, address: tuple[str, int], owner: EmbeddedRuntime, tls: ssl.SSLContext | None) -> None:
+        self.owner = owner
+        self._tls = tls
+        self._open: set[socket.socket] = set()
+        self._open_lock = threading.Lock()
+        if ":" in address[0]:
+            self.address_family = socket.AF_INET6
+        super().__init__(address, Connection)
+
+    def server_bind(self) -> None:
+        """Bind without the base class's look-up of the machine's name."""
+        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        self.socket.bind(self.server_address)
+        self.server_address = self.socket.getsockname()
+        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
+
+    def get_request(self) -> tuple[socket.socket, Any]:
+        """Take a connection; its TLS handshake is left to its own thread."""
+        connection, address = super().get_request()
+        if self._tls:
+            connection = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
+        with self._open_lock:
+            self._open.add(connection)
+        return connection, address
+
+    def shutdown_request(self, request: Any) -> None:
+        """Close a connection that is done."""
+        with self._open_lock:
+            self._open.discard(request)
+        super().shutdown_request(request)
+
+    def close_connections(self) -> None:
+        """Cut every connection."""
+        with self._open_lock:
+            connections = tuple(self._open)
+        for connection in connections:
+            try:
+                connection.shutdown(socket.SHUT_RDWR)
+            except OSError:
+                continue  # already gone
+
+    def handle_error(self, request: Any, client_address: Any) -> None:
+        """Let a broken connection end quietly: it is the client's to see."""

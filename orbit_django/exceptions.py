@@ -1,0 +1,119 @@
+"""Every error that orbit_django raises.
+
+This module imports nothing, so that any room may raise or catch what is defined here.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+
+class OrbitError(Exception):
+    """Base class of every error of this package; raise one of its subclasses."""
+
+
+class ConfigurationError(OrbitError):
+    """The settings, the handlers or the command line are wrong; the text names which one."""
+
+
+class TaskError(OrbitError):
+    """A handler's own failure: the attempt failed for a reason that the workflow may know.
+
+    ``code`` is machine-readable and matched by the step's ``non_retryable`` list, ``retryable`` says whether
+    the runtime may try again, ``details`` is any JSON value (protocol clause O100).
+    """
+
+    def __init__(self, code: str, message: str = "", *, retryable: bool = True, details: Any = None) -> None:
+        super().__init__(code, message)
+        self.code = code
+        self.message = message
+        self.retryable = retryable
+        self.details = details
+
+    def __str__(self) -> str:
+        return f"{self.code}: {self.message}" if self.message else str(self.code)
+
+
+class TaskCancelled(OrbitError):
+    """The runtime, the deadline or a hasty shutdown wants the handler to stop."""
+
+
+class PayloadError(OrbitError):
+    """A value cannot be read as, or written as, the JSON that was promised.
+
+    ``path`` is where, in the form ``$.lines[2].price``; ``fields`` maps paths to texts when there are several.
+    """
+
+    def __init__(self, path: str, text: str, fields: dict[str, str] | None = None) -> None:
+        super().__init__(f"{path}: {text}")
+        self.path = path
+        self.text = text
+        self.fields = fields or {path: text}
+
+
+class PayloadTooLargeError(OrbitError):
+    """An encoded request body is larger than the runtime takes."""
+
+    def __init__(self, size: int, limit: int) -> None:
+        super().__init__(f"the request body has {size} bytes, MAX_BODY_BYTES allows {limit}")
+        self.size = size
+        self.limit = limit
+
+
+class TransactionEndedError(OrbitError):
+    """A handler ended, broke or left the transaction that its effects belong to."""
+
+
+class TransportError(OrbitError):
+    """A call to the runtime did not bring what it was made for."""
+
+
+class NoAnswerError(TransportError):
+    """Nothing final came back: no connection, a time limit, an unreadable answer, or a 5xx.
+
+    ``is_maybe_processed`` is false only when the request surely never reached the runtime.
+    """
+
+    def __init__(self, text: str, *, is_maybe_processed: bool = True) -> None:
+        super().__init__(text)
+        self.is_maybe_processed = is_maybe_processed
+
+
+class UnknownSessionError(TransportError):
+    """The runtime does not know the session (any more); register again (protocol clause O150)."""
+
+
+class RefusedError(TransportError):
+    """A final refusal: a 4xx, a redirect, or any other answer that is not a success.
+
+    ``status`` is the HTTP status, ``code`` the runtime's error code or "", ``is_from_runtime`` whether the
+    runtime itself spoke (an error object, or a plain-text 400, 415, 422 with the version header).
+    """
+
+    def __init__(self, status: int, code: str, message: str, *, is_from_runtime: bool) -> None:
+        super().__init__(f"{status} {code or 'without an ORBIT error code'}: {message}")
+        self.status = status
+        self.code = code
+        self.message = message
+        self.is_from_runtime = is_from_runtime
+
+
+class ContractSyntaxError(ConfigurationError):
+    """An `.orbit` file holds something that is not read here; the text begins with file, line and column."""
+
+    def __init__(self, file: str, line: int, column: int, text: str) -> None:
+        super().__init__(f"{file}:{line}:{column}: {text}")
+        self.file = file
+        self.line = line
+        self.column = column
+        self.text = text
+
+
+class RuntimeRefusalError(OrbitError):
+    """The embedded runtime refuses a call: the HTTP status, the error code and the message of its answer (O016)."""
+
+    def __init__(self, status: int, code: str, message: str) -> None:
+        super().__init__(f"{status} {code}: {message}")
+        self.status = status
+        self.code = code
+        self.message = message
