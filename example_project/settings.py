@@ -83,4 +83,12 @@ ORBIT = {
 
 SHOP_MAIL_FOLDER = env.str("SHOP_MAIL_FOLDER", default=str(BASE_DIR / "sent-mail"))
 SHOP_PROVIDER_FILE = env.str("SHOP_PROVIDER_FILE", default=str(BASE_DIR / "payment-provider.sqlite3"))
-SHOP_RUN_LOG = env.str("SHOP_RUN_LOG", default="")  # a file that gets one line for each run of a handler; empty: none
+
+if run_log := env.str("SHOP_RUN_LOG", default=""):
+    # What the handlers say through ctx.logger, one line each in a file: whoever counts the lines counts the runs.
+    LOGGING = {
+        "version": 1,
+        "disable_existing_loggers": False,
+        "handlers": {"runs": {"class": "logging.FileHandler", "filename": run_log, "encoding": "utf-8", "delay": True}},
+        "loggers": {"orbit_django.handlers": {"handlers": ["runs"], "level": "INFO"}},
+    }

@@ -16,6 +16,7 @@ from example_project.demo.screen import Row
 from example_project.shop.mail import sent_mails
 from example_project.shop.models import Item, Payment, Receipt, StockMovement
 from example_project.shop.payment import provider
+from example_project.shop.tasks_orbit import STARTED
 from orbit_django.client import Client
 from orbit_django.models import OutboxMessage
 
@@ -42,14 +43,14 @@ class Books:
             path = f"{self._scene.server}/v1/executions/{each.order.execution_id}/history"
             answer = requests.get(path, headers=headers, timeout=10)
             answer.raise_for_status()
-            found += answer.json()["events"]
+            found += answer.json()
         return found
 
     @cached_property
     def runs(self) -> int:
         """How often a handler began to run, those that died included."""
         log = self._scene.run_log
-        return len(log.read_text(encoding="utf-8").splitlines()) if log.exists() else 0
+        return log.read_text(encoding="utf-8").splitlines().count(STARTED) if log.exists() else 0
 
     @property
     def replays(self) -> int:
@@ -64,7 +65,7 @@ class Books:
     def rows(self) -> list[Row]:
         """Return the table for people."""
         ends = Counter(_end(execution) for execution in self.executions.values())
-        kinds = Counter(event["type"] for event in self.events)
+        kinds = Counter(event["event"] for event in self.events)
         calls = provider().calls_per_key()
         messages = OutboxMessage.objects.all()
         return [
@@ -86,7 +87,7 @@ class Books:
         ]
 
     def _scheduled(self) -> Iterator[dict[str, Any]]:
-        return (event for event in self.events if event["type"] == "StepScheduled")
+        return (event for event in self.events if event["event"] == "StepScheduled")
 
     def _wrong_ends(self) -> Iterator[str]:
         for each in self._orders:

@@ -70,10 +70,11 @@ class Child:
 
 
 def runtime(scene: Scene) -> Child:
-    """Return the embedded runtime as a child; it finds its tokens and workflows in the settings."""
+    """Return the embedded runtime as a child; it finds the workflows in the settings."""
     return Child(
         scene.folder / "logs" / "runtime.log",
         *("orbit_runtime", "--port", str(scene.port), "--db", str(scene.folder / "runtime.sqlite3")),
+        *("--token", scene.admin_token, "--worker-token", scene.worker_token),
         *("--session-timeout", str(SESSION_SECONDS)),
     )
 

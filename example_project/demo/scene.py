@@ -58,7 +58,7 @@ class Scene:
 
     @property
     def run_log(self) -> Path:
-        """The file that gets one line for each run of a handler."""
+        """The file that gets what the handlers log."""
         return self.folder / "handler-runs.log"
 
 

@@ -8,10 +8,14 @@ from django.http import HttpRequest
 from example_project.shop.models import Customer, Item, Order, Payment, Receipt, Reservation, StockMovement
 
 
-class RecordAdmin(admin.ModelAdmin):
-    """Rows that only handlers write."""
+class ShopAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # it is generic for the type checker alone
+    """What all pages of the shop have in common."""
 
     list_select_related = True
+
+
+class RecordAdmin(ShopAdmin):
+    """Rows that only handlers write."""
 
     def has_add_permission(self, request: HttpRequest, *_args: Any) -> bool:
         """Refuse: a person's row would have no step behind it."""
@@ -27,7 +31,7 @@ class RecordAdmin(admin.ModelAdmin):
 
 
 @admin.register(Customer)
-class CustomerAdmin(admin.ModelAdmin):
+class CustomerAdmin(ShopAdmin):
     """Customers."""
 
     list_display = ["name", "email"]
@@ -35,7 +39,7 @@ class CustomerAdmin(admin.ModelAdmin):
 
 
 @admin.register(Item)
-class ItemAdmin(admin.ModelAdmin):
+class ItemAdmin(ShopAdmin):
     """What the shop sells."""
 
     list_display = ["sku", "name", "price_cents", "on_hand"]
@@ -43,7 +47,7 @@ class ItemAdmin(admin.ModelAdmin):
 
 
 @admin.register(Order)
-class OrderAdmin(admin.ModelAdmin):
+class OrderAdmin(ShopAdmin):
     """Orders, with what became of them."""
 
     list_display = ["number", "customer", "item", "quantity", "placed_at", "payment", "receipt"]

@@ -6,12 +6,14 @@ or none do. ``send_receipt`` talks to a mail server, which no transaction can un
 
 from collections.abc import Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass
 
 from example_project.shop import mail, stock
-from example_project.shop.models import Order, Payment, Receipt
+from example_project.shop.models import Order, Payment, Receipt, as_amount
 from example_project.shop.payment import CardDeclined, provider
 from orbit_django import TaskContext, TaskError, task
+
+STARTED = "handler started"  # the logger adds execution, step and attempt; counting these lines counts the runs
 
 
 @dataclass(frozen=True)
@@ -51,6 +53,7 @@ class ReceiptInput:
     order: str
     customer: str
     email: str
+    charge: str
     amount_cents: int
 
 
@@ -62,8 +65,9 @@ class ReceiptSent:
 
 
 @task("shop.reserve", version="1.0.0")
-def reserve(input: ReserveInput) -> Reserved:
+def reserve(input: ReserveInput, ctx: TaskContext) -> Reserved:
     """Hold the goods of an order, so that nobody else gets them while the card is charged."""
+    ctx.logger.info(STARTED)
     order = _find(input.order)
     if order.quantity == 0:
         raise TaskError("INVALID_ORDER", "an order needs at least one piece", retryable=False)
@@ -79,6 +83,7 @@ def charge(input: ChargeInput, ctx: TaskContext) -> Charged:
     The goods come first: when the card is declined, the transaction puts them back. When the process dies after the
     provider's answer, the next run asks with the same key and the provider takes nothing twice.
     """
+    ctx.logger.info(STARTED)
     order = _find(input.order)
     with _refusals():
         stock.take(order)
@@ -93,9 +98,10 @@ def send_receipt(input: ReceiptInput, ctx: TaskContext) -> ReceiptSent:
 
     When the process dies while mailing, the next run does not mail again on a guess: it asks ``find_receipt``.
     """
+    ctx.logger.info(STARTED)
     key = ctx.effect_key("mail")
-    about = (input.order, input.customer, input.email, input.amount_cents)
-    message_id = ctx.effect("mail", mail.send_receipt, key, *about, find=mail.find_receipt)
+    text = mail.TEXT.format(**asdict(input), amount=as_amount(input.amount_cents))
+    message_id = ctx.effect("mail", mail.send_receipt, key, input.email, text, find=mail.find_receipt)
     number = ctx.transaction("receipt", _keep_receipt, input.order, input.email, message_id)
     return ReceiptSent(receipt=number)
 

@@ -1,3 +1,4 @@
+import logging
 from types import SimpleNamespace
 
 import pytest
@@ -35,5 +36,9 @@ def context():
         return function(*args)
 
     return SimpleNamespace(
-        idempotency_key="order-0001/step", effect=call, transaction=call, effect_key=lambda name: f"key of {name}"
+        idempotency_key="order-0001/step",
+        effect=call,
+        transaction=call,
+        effect_key=lambda name: f"key of {name}",
+        logger=logging.getLogger("orbit_django.handlers"),
     )

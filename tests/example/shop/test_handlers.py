@@ -22,43 +22,43 @@ def fail_with(code):
     return pytest.raises(TaskError, check=lambda error: error.code == code and not error.retryable)
 
 
-def test_reserve_holds_the_goods_and_says_what_they_cost(make_order):
+def test_reserve_holds_the_goods_and_says_what_they_cost(make_order, context):
     order = make_order(quantity=3)
-    assert reserve(ReserveInput("0001")).amount_cents == 2550
+    assert reserve(ReserveInput("0001"), context).amount_cents == 2550
     held = Reservation.objects.live().get()
     assert (held.order, held.quantity) == (order, 3)
 
 
-def test_reserve_refuses_an_order_for_nothing(make_order):
+def test_reserve_refuses_an_order_for_nothing(make_order, context):
     make_order(quantity=0)
     with fail_with("INVALID_ORDER"):
-        reserve(ReserveInput("0001"))
+        reserve(ReserveInput("0001"), context)
 
 
-def test_reserve_refuses_an_order_that_does_not_exist(db):
+def test_reserve_refuses_an_order_that_does_not_exist(db, context):
     with fail_with("UNKNOWN_ORDER"):
-        reserve(ReserveInput("4711"))
+        reserve(ReserveInput("4711"), context)
 
 
-def test_goods_that_others_hold_are_not_free(make_order):
+def test_goods_that_others_hold_are_not_free(make_order, context):
     make_order(quantity=7)
-    reserve(ReserveInput("0001"))
+    reserve(ReserveInput("0001"), context)
     make_order(quantity=4, number="0002")
     with fail_with("OUT_OF_STOCK"):
-        reserve(ReserveInput("0002"))
+        reserve(ReserveInput("0002"), context)
 
 
-def test_a_reservation_that_ran_out_holds_nothing(make_order):
+def test_a_reservation_that_ran_out_holds_nothing(make_order, context):
     make_order(quantity=7)
-    reserve(ReserveInput("0001"))
+    reserve(ReserveInput("0001"), context)
     Reservation.objects.update(held_until=timezone.now() - timedelta(seconds=1))
     make_order(quantity=4, number="0002")
-    assert reserve(ReserveInput("0002")).amount_cents == 3400
+    assert reserve(ReserveInput("0002"), context).amount_cents == 3400
 
 
 def test_charge_takes_the_goods_and_the_money(make_order, item, context):
     order = make_order(quantity=2)
-    reserve(ReserveInput("0001"))
+    reserve(ReserveInput("0001"), context)
     charged = charge(ChargeInput("0001", "tok_visa", 1700), context)
     item.refresh_from_db()
     assert item.on_hand == 8
@@ -76,7 +76,7 @@ def test_charge_reserves_again_what_ran_out_meanwhile(make_order, item, context)
 
 def test_a_declined_card_leaves_the_goods_on_the_shelf(make_order, item, context):
     make_order(quantity=2)
-    reserve(ReserveInput("0001"))
+    reserve(ReserveInput("0001"), context)
     with fail_with("CARD_DECLINED"), transaction.atomic():
         charge(ChargeInput("0001", "tok_declined", 1700), context)
     item.refresh_from_db()
@@ -98,7 +98,7 @@ def test_a_run_that_died_after_the_provider_answered_is_repeated_without_a_secon
 
 def test_send_receipt_mails_and_keeps_a_row(make_order, context):
     order = make_order()
-    assert send_receipt(ReceiptInput("0001", "Zoë", "zoe@shop.example", 1700), context).receipt == "R-0001"
+    assert send_receipt(ReceiptInput("0001", "Zoë", "zoe@shop.example", "ch_1", 1700), context).receipt == "R-0001"
     receipt = Receipt.objects.get(order=order)
     assert receipt.sent_to == "zoe@shop.example"
     assert mail.sent_mails() == {receipt.message_id: 1}
