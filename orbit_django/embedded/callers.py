@@ -6,13 +6,12 @@ import hashlib
 import hmac
 import re
 import tomllib
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
 from orbit_django.exceptions import ConfigurationError, RuntimeRefusalError
 
-_KEYS: dict[str, type] = {"id": str, "token_sha256": str, "client_cert": str, "tasks": list, "runtime": str}
 WORKER_PATHS = ("/v1/workers/", "/v1/tasks/")
 
 
@@ -117,6 +116,28 @@ class Credentials:
         raise _unauthenticated("the credential is not valid")
 
 
+def _is_text(value: Any) -> bool:
+    return isinstance(value, str)
+
+
+def _is_digest(value: Any) -> bool:
+    return isinstance(value, str) and re.fullmatch(r"[0-9a-fA-F]{64}", value) is not None
+
+
+def _are_texts(value: Any) -> bool:
+    return isinstance(value, list) and all(isinstance(item, str) for item in value)
+
+
+# key -> what it must hold, in words and as a check
+_KEYS: dict[str, tuple[str, Callable[[Any], bool]]] = {
+    "id": ("a text", _is_text),
+    "token_sha256": ("the SHA-256 of a token in hex", _is_digest),
+    "client_cert": ("a text", _is_text),
+    "tasks": ("a list of texts", _are_texts),
+    "runtime": ("a text", _is_text),
+}
+
+
 def read_identities(text: str, file: str = "workers file") -> tuple[Identity, ...]:
     """Return the entries of a workers file (TOML, O037); raises ConfigurationError for what it may not hold."""
     try:
@@ -152,12 +173,9 @@ def _identity(entry: Any, where: str) -> Identity:
 def _check_key(key: str, value: Any, where: str) -> None:
     if key not in _KEYS:
         raise ConfigurationError(f"{where}: unknown key `{key}`; known are {', '.join(_KEYS)}")
-    if not isinstance(value, _KEYS[key]) or not value:
-        raise ConfigurationError(f"{where}: `{key}` is empty or not a {_KEYS[key].__name__}")
-    if key == "token_sha256" and not re.fullmatch(r"[0-9a-fA-F]{64}", value):
-        raise ConfigurationError(f"{where}: `token_sha256` is not the hex SHA-256 of a token")
-    if key == "tasks" and not all(isinstance(pattern, str) for pattern in value):
-        raise ConfigurationError(f"{where}: `tasks` must hold texts")
+    wanted, is_right = _KEYS[key]
+    if not value or not is_right(value):
+        raise ConfigurationError(f"{where}: `{key}` must be {wanted}")
 
 
 def forbidden(message: str) -> RuntimeRefusalError:

@@ -13,7 +13,6 @@ from collections.abc import Callable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 
-from orbit_django.embedded.answers import JSON, Answer, Request, json_answer
 from orbit_django.embedded.runtime import Runtime
 from orbit_django.exceptions import ConfigurationError
 
@@ -32,9 +31,9 @@ class Fault:
     times: int | None = 1  # None: always
     skip: int = 0  # calls let pass first
 
-    def strikes(self, request: Request) -> bool:
-        """Say whether the fault meets this request, and count it."""
-        if self.call not in {"*", request.call} or self.times == 0:
+    def strikes(self, call: str) -> bool:
+        """Say whether the fault meets this call, and count it."""
+        if self.call not in {"*", call} or self.times == 0:
             return False
         if self.skip:
             self.skip -= 1
@@ -58,31 +57,31 @@ class Faults:
             self._faults.append(fault)
         return fault
 
-    def before(self, request: Request, runtime: Runtime) -> Answer | None:
-        """Answer with a bare status, or end the sessions first."""
-        if self._struck(request, "expire"):
+    def before(self, call: str, runtime: Runtime) -> tuple[int, str, bytes] | None:
+        """Answer with a status instead of processing, or end the sessions first."""
+        if self._struck(call, "expire"):
             _expire_sessions(runtime)
-        for fault in self._struck(request, "status"):
+        for fault in self._struck(call, "status"):
             error = {"code": HTTPStatus(fault.value).name, "message": "injected"}
-            return json_answer({"error": error}, fault.value)
+            return fault.value, "application/json", json.dumps({"error": error}).encode()
         return None
 
-    def after(self, request: Request, answer: Answer, runtime: Runtime) -> Answer | None:
+    def after(self, call: str, status: int, body: bytes, runtime: Runtime) -> bytes | None:
         """Lose or spoil the answer, or have the task that it hands out delivered once more."""
-        if answer.status == HTTPStatus.OK:
-            for _ in self._struck(request, "duplicate"):
-                _deliver_again(answer, runtime)
-            for _ in self._struck(request, "garbage"):
-                return Answer(200, answer.body[: len(answer.body) // 2], JSON)
-        return None if self._struck(request, "lost") else answer
+        if status == HTTPStatus.OK:
+            if self._struck(call, "duplicate"):
+                _deliver_again(body, runtime)
+            if self._struck(call, "garbage"):
+                body = body[: len(body) // 2]
+        return None if self._struck(call, "lost") else body
 
-    def pause(self, request: Request) -> float:
+    def pause(self, call: str) -> float:
         """Return the seconds for which to hold the answer."""
-        return sum(fault.value for fault in self._struck(request, "delay")) / 1000
+        return sum(fault.value for fault in self._struck(call, "delay")) / 1000
 
-    def _struck(self, request: Request, kind: str) -> list[Fault]:
+    def _struck(self, call: str, kind: str) -> list[Fault]:
         with self._lock:
-            return [fault for fault in self._faults if fault.kind == kind and fault.strikes(request)]
+            return [fault for fault in self._faults if fault.kind == kind and fault.strikes(call)]
 
 
 def _expire_sessions(runtime: Runtime) -> None:
@@ -91,8 +90,8 @@ def _expire_sessions(runtime: Runtime) -> None:
     runtime.state.journal.commit()
 
 
-def _deliver_again(answer: Answer, runtime: Runtime) -> None:
-    token = json.loads(answer.body).get("token")
+def _deliver_again(body: bytes, runtime: Runtime) -> None:
+    token = json.loads(body).get("token")
     found = runtime.state.find_delivery(token) if token else None
     if found and found[1].current is found[2]:
         runtime.attempts.lose(found[0], found[1], "delivered again on purpose")

@@ -14,8 +14,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from orbit_django.embedded.callers import Identity, read_identities
 from orbit_django.embedded.faults import Faults, parse_fault
-from orbit_django.embedded.server import MAX_BODY_BYTES, EmbeddedRuntime
-from orbit_django.embedded.tls import server_context
+from orbit_django.embedded.server import MAX_BODY_BYTES, EmbeddedRuntime, server_context
 from orbit_django.exceptions import ConfigurationError
 
 _PORT = 7233

@@ -5,20 +5,18 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
+from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import parse_qsl
 
-from orbit_django.embedded import page
-from orbit_django.embedded.answers import HTML, Answer, Request, error_answer
-from orbit_django.embedded.polls import ClosedError
-from orbit_django.embedded.routes import respond
+from orbit_django.embedded.server import page
+from orbit_django.embedded.server.answers import HTML, Answer, Host, Request, error_answer
+from orbit_django.embedded.server.polls import ClosedError
+from orbit_django.embedded.server.routes import respond
 from orbit_django.exceptions import RuntimeRefusalError
 from orbit_django.protocol import API_VERSION
-
-if TYPE_CHECKING:
-    from orbit_django.embedded.server import EmbeddedRuntime, Listener
 
 logger = logging.getLogger(__name__)
 _CHUNK = 65536
@@ -33,7 +31,10 @@ class Connection(BaseHTTPRequestHandler):
     server_version = "orbit-embedded"
     sys_version = ""
     disable_nagle_algorithm = True
-    server: Listener
+
+    def __init__(self, *args: Any, host: Host) -> None:
+        self.host = host
+        super().__init__(*args)
 
     def setup(self) -> None:
         """Finish a TLS handshake in this thread, so that a slow client holds up nobody."""
@@ -45,12 +46,12 @@ class Connection(BaseHTTPRequestHandler):
 
     def serve(self) -> None:
         """Answer one request."""
-        owner = self.server.owner
         path, _, query = self.path.partition("?")
-        request = Request(self.command, path, dict(parse_qsl(query)), self.headers, self._read(), is_gone=self._is_gone)
         try:
-            answer = self._answer(owner, request)
-        except ClosedError:
+            body = self._read()
+            request = Request(self.command, path, dict(parse_qsl(query)), self.headers, body, is_gone=self._is_gone)
+            answer = self._answer(request)
+        except (ClosedError, OSError):
             answer = None
         except Exception:  # one request must not end the server; the client sees a 500
             logger.exception("a request of the embedded runtime failed")
@@ -66,22 +67,23 @@ class Connection(BaseHTTPRequestHandler):
         """Keep the base class from writing to stderr; headers, and so credentials, are never logged."""
         logger.debug(format, *args)
 
-    def _answer(self, owner: EmbeddedRuntime, request: Request) -> Answer | None:
+    def _answer(self, request: Request) -> Answer | None:
         try:
-            request.caller = owner.credentials.caller(self.headers.get("authorization"), self._certificate_names())
+            request.caller = self.host.credentials.caller(self.headers.get("authorization"), self._certificate_names())
             request.caller.check_path(request.path)
         except RuntimeRefusalError as error:
             return _refusal(error, request)
-        if (faults := owner.faults) is None:
-            return respond(owner, request)
-        with owner.changing() as runtime:
-            early = faults.before(request, runtime)
+        if (faults := self.host.faults) is None:
+            return respond(self.host, request)
+        with self.host.changing() as runtime:
+            early = faults.before(request.call, runtime)
         if early is not None:
-            return early
-        answer = respond(owner, request)
-        owner.pause(faults.pause(request))
-        with owner.changing() as runtime:
-            return faults.after(request, answer, runtime)
+            return Answer(early[0], early[2], early[1])
+        answer = respond(self.host, request)
+        self.host.pause(faults.pause(request.call))
+        with self.host.changing() as runtime:
+            body = faults.after(request.call, answer.status, answer.body, runtime)
+        return None if body is None else replace(answer, body=body)
 
     def _certificate_names(self) -> frozenset[str] | None:
         certificate: dict[str, Any] | None = (
@@ -99,24 +101,30 @@ class Connection(BaseHTTPRequestHandler):
             return self._read_chunked()
         size = self.headers.get("content-length", "0")
         length = int(size) if size.isascii() and size.isdecimal() else 0
-        if length <= self.server.owner.max_body:
-            return self.rfile.read(length)
+        if length <= self.host.max_body:
+            return self._exactly(length)
         left = min(length, _MOST_DRAINED)
         self.close_connection = self.close_connection or length > left
         while left and (data := self.rfile.read(min(left, _CHUNK))):
             left -= len(data)
         return None
 
+    def _exactly(self, length: int) -> bytes:
+        data = self.rfile.read(length)
+        if len(data) < length:
+            raise ClosedError("the client hung up in the middle of its request")
+        return data
+
     def _read_chunked(self) -> bytes | None:
         body = bytearray()
-        while size := int(self.rfile.readline(100).split(b";")[0] or b"0", 16):
-            data = self.rfile.read(size)
+        while size := int(self.rfile.readline(100).split(b";")[0], 16):
+            data = self._exactly(size)
             self.rfile.readline(10)
-            if len(body) <= self.server.owner.max_body:
+            if len(body) <= self.host.max_body:
                 body += data
         while self.rfile.readline(_CHUNK).strip():
             pass  # trailers
-        return bytes(body) if len(body) <= self.server.owner.max_body else None
+        return bytes(body) if len(body) <= self.host.max_body else None
 
     def _is_gone(self) -> bool:
         """Say whether the client has closed its side, without taking anything from the connection."""

@@ -2,21 +2,19 @@
 
 from __future__ import annotations
 
-import socket
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from http.server import ThreadingHTTPServer
 from pathlib import Path
 from typing import Any
 
 from orbit_django.contracts import Catalog, load
-from orbit_django.embedded.answers import Interference
 from orbit_django.embedded.callers import Credentials, Identity
-from orbit_django.embedded.handler import Connection
-from orbit_django.embedded.polls import Waiter, Waiters
 from orbit_django.embedded.runtime import Runtime
+from orbit_django.embedded.server.answers import Interference
+from orbit_django.embedded.server.listener import Listener
+from orbit_django.embedded.server.polls import Waiter, Waiters
 from orbit_django.embedded.store import MemoryStore, SqliteStore, Store
 from orbit_django.exceptions import ConfigurationError
 
@@ -159,55 +157,3 @@ class EmbeddedRuntime:
                 now = clock.monotonic()
                 self._planned = min(now + _LONGEST_SLEEP, due if due is not None else now + _LONGEST_SLEEP)
                 self._wake.wait(max(0.0, self._planned - now))
-
-
-class Listener(ThreadingHTTPServer):
-    """The listening socket and its open connections."""
-
-    daemon_threads = True
-    block_on_close = False
-    request_queue_size = 128
-
-    def __init__(self, address: tuple[str, int], owner: EmbeddedRuntime, tls: ssl.SSLContext | None) -> None:
-        self.owner = owner
-        self._tls = tls
-        self._open: set[socket.socket] = set()
-        self._open_lock = threading.Lock()
-        if ":" in address[0]:
-            self.address_family = socket.AF_INET6
-        super().__init__(address, Connection)
-
-    def server_bind(self) -> None:
-        """Bind without the base class's look-up of the machine's name."""
-        self.socket.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
-        self.socket.bind(self.server_address)
-        self.server_address = self.socket.getsockname()
-        self.server_name, self.server_port = str(self.server_address[0]), int(self.server_address[1])
-
-    def get_request(self) -> tuple[socket.socket, Any]:
-        """Take a connection; its TLS handshake is left to its own thread."""
-        connection, address = super().get_request()
-        if self._tls:
-            connection = self._tls.wrap_socket(connection, server_side=True, do_handshake_on_connect=False)
-        with self._open_lock:
-            self._open.add(connection)
-        return connection, address
-
-    def shutdown_request(self, request: Any) -> None:
-        """Close a connection that is done."""
-        with self._open_lock:
-            self._open.discard(request)
-        super().shutdown_request(request)
-
-    def close_connections(self) -> None:
-        """Cut every connection."""
-        with self._open_lock:
-            connections = tuple(self._open)
-        for connection in connections:
-            try:
-                connection.shutdown(socket.SHUT_RDWR)
-            except OSError:
-                continue  # already gone
-
-    def handle_error(self, request: Any, client_address: Any) -> None:
-        """Let a broken connection end quietly: it is the client's to see."""

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 import json
+import threading
+from collections.abc import Callable
+from contextlib import AbstractContextManager
 from dataclasses import dataclass, field
 from typing import Any, Protocol
 
-from orbit_django.embedded.callers import ANYONE, Caller
+from orbit_django.embedded.callers import ANYONE, Caller, Credentials
 from orbit_django.embedded.runtime import Runtime
 from orbit_django.exceptions import RuntimeRefusalError
 
@@ -60,16 +63,38 @@ def error_answer(error: RuntimeRefusalError) -> Answer:
 
 
 class Interference(Protocol):
-    """Something that disturbs the runtime on purpose."""
+    """Something that disturbs the runtime on purpose; a call is what ``Request.call`` says."""
 
-    def before(self, request: Request, runtime: Runtime) -> Answer | None:
-        """Act before a request is processed; an answer returned here is sent instead."""
+    def before(self, call: str, runtime: Runtime) -> tuple[int, str, bytes] | None:
+        """Act before a request is processed; a status, media type and body returned here are sent instead."""
         ...
 
-    def after(self, request: Request, answer: Answer, runtime: Runtime) -> Answer | None:
-        """Return the answer to send after processing, or None to close the connection without one."""
+    def after(self, call: str, status: int, body: bytes, runtime: Runtime) -> bytes | None:
+        """Return the body to send after processing, or None to close the connection without an answer."""
         ...
 
-    def pause(self, request: Request) -> float:
+    def pause(self, call: str) -> float:
         """Return for how many seconds to hold the answer of a request that was processed."""
+        ...
+
+
+class Host(Protocol):
+    """What a connection needs of the server that it belongs to."""
+
+    credentials: Credentials
+    faults: Interference | None
+    lock: threading.RLock
+    max_body: int
+    runtime: Runtime  # touched only with the lock held
+
+    def changing(self) -> AbstractContextManager[Runtime]:
+        """Hold the lock for one call of the runtime, then serve those who waited for what it changed."""
+        ...
+
+    def wait(self, look: Callable[[], Any], wait_ms: int, is_gone: Callable[[], bool]) -> Any:
+        """Return what ``look`` finds within the time, or None."""
+        ...
+
+    def pause(self, seconds: float) -> None:
+        """Hold the calling thread."""
         ...

@@ -7,25 +7,32 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import Any
 from urllib.parse import unquote
 
-from orbit_django.embedded import page, views
-from orbit_django.embedded.answers import HTML, JSON, Answer, Request, error_answer, json_answer, text_answer
-from orbit_django.embedded.forms import BodyError, read_body
-from orbit_django.embedded.polls import finish_look, poll_look
+from orbit_django.embedded import views
+from orbit_django.embedded.server import page
+from orbit_django.embedded.server.answers import (
+    HTML,
+    JSON,
+    Answer,
+    Host,
+    Request,
+    error_answer,
+    json_answer,
+    text_answer,
+)
+from orbit_django.embedded.server.forms import BodyError, read_body
+from orbit_django.embedded.server.polls import finish_look, poll_look
 from orbit_django.exceptions import RuntimeRefusalError
 from orbit_django.protocol import MAX_WAIT_MS
 
-if TYPE_CHECKING:
-    from orbit_django.embedded.server import EmbeddedRuntime
-
 _DEFAULT_WAIT_MS = 20_000
 _DEFAULT_FINISH_MS = 30_000
-Endpoint = Callable[["EmbeddedRuntime", Request, dict[str, Any], str], Answer]
+Endpoint = Callable[[Host, Request, dict[str, Any], str], Answer]
 
 
-def respond(server: EmbeddedRuntime, request: Request) -> Answer:
+def respond(server: Host, request: Request) -> Answer:
     """Return the answer to an authenticated request."""
     try:
         endpoint, form, execution_id = _route(request)
@@ -57,12 +64,12 @@ def _body(request: Request, form: str) -> dict[str, Any]:
     return read_body(form, request.body)
 
 
-def _register(server: EmbeddedRuntime, request: Request, body: dict[str, Any], _: str) -> Answer:
+def _register(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
     with server.changing() as runtime:
         return json_answer(runtime.register(body, request.caller))
 
 
-def _poll(server: EmbeddedRuntime, request: Request, body: dict[str, Any], _: str) -> Answer:
+def _poll(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
     session_id = body["worker_session_id"]
     wait_ms = min(body.get("wait_ms", _DEFAULT_WAIT_MS), MAX_WAIT_MS)
     with server.changing() as runtime:
@@ -72,22 +79,22 @@ def _poll(server: EmbeddedRuntime, request: Request, body: dict[str, Any], _: st
     return Answer(204) if assignment is None else json_answer(assignment)
 
 
-def _heartbeat(server: EmbeddedRuntime, request: Request, body: dict[str, Any], _: str) -> Answer:
+def _heartbeat(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
     with server.changing() as runtime:
         return json_answer(runtime.heartbeat(body["worker_session_id"], request.caller))
 
 
-def _unregister(server: EmbeddedRuntime, request: Request, body: dict[str, Any], _: str) -> Answer:
+def _unregister(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
     with server.changing() as runtime:
         return json_answer(runtime.unregister(body["worker_session_id"], request.caller))
 
 
-def _complete(server: EmbeddedRuntime, request: Request, body: dict[str, Any], _: str) -> Answer:
+def _complete(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
     with server.changing() as runtime:
         return json_answer(runtime.complete(body["token"], body.get("output"), request.caller))
 
 
-def _fail(server: EmbeddedRuntime, request: Request, body: dict[str, Any], _: str) -> Answer:
+def _fail(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
     error = {
         "code": body["error_code"],
         "message": body.get("error_message", ""),
@@ -99,7 +106,7 @@ def _fail(server: EmbeddedRuntime, request: Request, body: dict[str, Any], _: st
         return json_answer(runtime.fail(body["token"], error, request.caller))
 
 
-def _start(server: EmbeddedRuntime, request: Request, body: dict[str, Any], _: str) -> Answer:
+def _start(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
     with server.changing() as runtime:
         started = runtime.start(
             body["workflow"], body.get("input"), body.get("execution_id"), version=body.get("version")
@@ -107,17 +114,17 @@ def _start(server: EmbeddedRuntime, request: Request, body: dict[str, Any], _: s
     return json_answer(started)
 
 
-def _cancel(server: EmbeddedRuntime, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
+def _cancel(server: Host, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
     with server.changing() as runtime:
         return json_answer(views.execution_view(runtime.cancel(execution_id, body.get("reason", ""))))
 
 
-def _get(server: EmbeddedRuntime, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
+def _get(server: Host, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
     with server.lock:
         return json_answer(views.execution_view(server.runtime.execution(execution_id)))
 
 
-def _wait(server: EmbeddedRuntime, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
+def _wait(server: Host, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
     given = request.query.get("timeout_ms", str(_DEFAULT_FINISH_MS))
     if not given.isascii() or not given.isdecimal():
         raise RuntimeRefusalError(400, "INVALID_REQUEST", "timeout_ms must be a whole number of milliseconds")
@@ -128,22 +135,22 @@ def _wait(server: EmbeddedRuntime, request: Request, body: dict[str, Any], execu
     return _get(server, request, body, execution_id)
 
 
-def _history(server: EmbeddedRuntime, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
+def _history(server: Host, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
     with server.lock:
         return json_answer(views.history_view(server.runtime, execution_id))
 
 
-def _executions(server: EmbeddedRuntime, request: Request, body: dict[str, Any], _: str) -> Answer:
+def _executions(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
     with server.lock:
         return json_answer(views.executions_view(server.runtime))
 
 
-def _workers(server: EmbeddedRuntime, request: Request, body: dict[str, Any], _: str) -> Answer:
+def _workers(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
     with server.lock:
         return json_answer(views.workers_view(server.runtime))
 
 
-def _page(server: EmbeddedRuntime, request: Request, body: dict[str, Any], _: str) -> Answer:
+def _page(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
     with server.lock:
         html = page.overview(views.executions_view(server.runtime), views.workers_view(server.runtime))
     return Answer(200, html.encode(), HTML)
