@@ -114,7 +114,7 @@ class HttpConnection:
         cause = _cause(error)
         reason = f"{_reason(cause)} ({type(cause).__name__})"
         if not CALL.is_sending:
-            where = "CA_CERT" if isinstance(cause, ssl.SSLError) else "SERVER and PROXY"
+            where = "SERVER and CA_CERT" if isinstance(cause, ssl.SSLError) else "SERVER and PROXY"
             way = " through the proxy" if self._proxy else ""
             text = f"{what}: no connection to {self.server}{way}: {reason}; if that lasts, look at {where}"
             return NoAnswerError(text, is_maybe_processed=False)

@@ -399,3 +399,24 @@ def test_files_that_are_no_certificates_are_configuration_errors(authority: Auth
     }.items():
         with pytest.raises(ConfigurationError, match=setting):
             connect("https://127.0.0.1:1", **options)
+
+
+def test_a_proxy_may_be_reached_over_tls(authority: Authority) -> None:
+    with wire.serving(tls=authority.server_context()) as proxy:
+        connection = connect("http://runtime.invalid", SECRET, proxy=proxy.url, ca_cert=str(authority.certificate))
+        assert post(connection).status == 200
+    assert proxy.requests[0].line == "POST http://runtime.invalid/v1/x HTTP/1.1"
+
+
+@pytest.mark.promise("W10")
+def test_tls_within_tls_ends_with_the_time_of_the_call(authority: Authority) -> None:
+    established = b"HTTP/1.1 200 Connection established\r\n\r\n"
+
+    def stall(peer: socket.socket, stop: threading.Event) -> None:
+        peer.sendall(established)
+        stop.wait(30)
+
+    with wire.serving(stall, tls=authority.server_context()) as proxy:
+        connection = connect("https://127.0.0.1", proxy=proxy.url, ca_cert=str(authority.certificate))
+        error = assert_ends_in_time(connection, connecting=0.5)
+    assert not error.is_maybe_processed

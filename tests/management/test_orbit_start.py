@@ -1,0 +1,125 @@
+import json
+from io import StringIO
+from pathlib import Path
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from orbit_django.management.commands.orbit_start import Command
+from tests.transports import wire
+
+STARTED = wire.answer('{"execution_id": "e-1", "created": true}')
+
+
+@pytest.fixture
+def run(settings):
+    """Return a function that runs the command against a server with these replies."""
+
+    def run_against(replies: list[bytes], *arguments: str) -> tuple[str, wire.Server]:
+        out = StringIO()
+        with wire.serving(*replies) as server:
+            settings.ORBIT = {"SERVER": server.url, "TOKEN": "adm-1"}
+            run_against.out, run_against.server = out, server
+            call_command(Command(), *arguments, stdout=out)
+        return out.getvalue(), server
+
+    return run_against
+
+
+def ended(status: str, **fields: object) -> bytes:
+    return wire.answer(json.dumps({"id": "e-1", "status": status, **fields}))
+
+
+def sent(server: wire.Server) -> dict[str, object]:
+    return json.loads(server.requests[0].body)
+
+
+def test_prints_the_id(run) -> None:
+    printed, server = run([STARTED], "Pay", "--input", '{"order": 7}', "--id", "e-1")
+    assert printed == "e-1\n"
+    assert sent(server) == {"workflow": "Pay", "input": {"order": 7}, "execution_id": "e-1"}
+
+
+def test_reads_the_input_from_a_file(run, tmp_path: Path) -> None:
+    file = tmp_path / "input.json"
+    file.write_text('{"who": "Zoë"}', encoding="utf-8")
+    _, server = run([STARTED], "Pay", "--input", f"@{file}")
+    assert sent(server)["input"] == {"who": "Zoë"}
+
+
+def test_waits_for_the_end_and_prints_the_output(run) -> None:
+    printed, server = run([STARTED, ended("COMPLETED", output={"who": "Zoë"})], "Pay", "--wait")
+    assert printed == 'e-1\nCOMPLETED\n{\n  "who": "Zoë"\n}\n'
+    assert server.requests[1].line.startswith("GET /v1/executions/e-1/wait?")
+
+
+@pytest.mark.parametrize(
+    ("error", "told"),
+    [
+        ({"code": "INVALID_NAME", "message": "name is blank"}, "INVALID_NAME: name is blank"),
+        ("INVALID_NAME: blank", "INVALID_NAME: blank"),
+        (None, "no reason given"),
+    ],
+)
+def test_another_end_is_an_error(run, error: object, told: str) -> None:
+    with pytest.raises(CommandError, match=f"ended FAILED: {told}") as caught:
+        run([STARTED, ended("FAILED", error=error)], "Pay", "--wait")
+    assert caught.value.returncode == 1
+    assert run.out.getvalue() == "e-1\nFAILED\n"
+
+
+def test_no_end_in_time_is_an_error(run) -> None:
+    with pytest.raises(CommandError, match="still running") as caught:
+        run([STARTED, ended("RUNNING")], "Pay", "--wait", "--timeout", "0")
+    assert caught.value.returncode == 1
+
+
+@pytest.mark.parametrize("text", ["{", "{'a': 1}", '{"n": NaN}', "[" * 100_000, ""])
+def test_broken_json_is_one_clear_line(run, text: str) -> None:
+    with pytest.raises(CommandError, match="--input holds no valid JSON") as caught:
+        run([STARTED], "Pay", "--input", text)
+    assert caught.value.returncode == 1
+    assert run.server.requests == []
+
+
+def test_a_missing_or_broken_file_is_one_clear_line(run, tmp_path: Path) -> None:
+    with pytest.raises(CommandError, match=r"none\.json cannot be read: No such file"):
+        run([STARTED], "Pay", "--input", f"@{tmp_path / 'none.json'}")
+    broken = tmp_path / "broken.json"
+    broken.write_bytes(b'{"a": "\xff"}')
+    with pytest.raises(CommandError, match=r"broken\.json holds no valid JSON"):
+        run([STARTED], "Pay", "--input", f"@{broken}")
+
+
+def test_an_unknown_workflow_is_told_in_the_runtimes_words(run) -> None:
+    missing = wire.answer('{"error": {"code": "UNKNOWN_WORKFLOW", "message": "no workflow `Pya`"}}', "404 Not Found")
+    with pytest.raises(CommandError, match="no workflow `Pya`") as caught:
+        run([missing], "Pya")
+    assert caught.value.returncode == 1
+
+
+def test_a_runtime_that_is_away_is_one_clear_line(settings) -> None:
+    settings.ORBIT = {"SERVER": f"http://127.0.0.1:{wire.closed_port()}"}
+    with pytest.raises(CommandError, match="Connection refused") as caught:
+        call_command(Command(), "Pay")
+    assert caught.value.returncode == 1
+
+
+def test_configuration_mistakes_end_with_2(run, settings) -> None:
+    settings.ORBIT = {"SERVER": "ftp://runtime"}
+    with pytest.raises(CommandError, match="SERVER") as caught:
+        call_command(Command(), "Pay")
+    assert caught.value.returncode == 2
+
+
+def test_a_missing_token_ends_with_2(settings) -> None:
+    with wire.serving(wire.answer("no", "401 Unauthorized")) as server:
+        settings.ORBIT = {"SERVER": server.url}
+        with pytest.raises(CommandError, match="TOKEN") as caught:
+            call_command(Command(), "Pay")
+    assert caught.value.returncode == 2
+
+
+def test_checks_of_the_project_do_not_stand_in_the_way() -> None:
+    assert Command.requires_system_checks == []
