@@ -151,7 +151,7 @@ def _retry(step: StepState, data: dict[str, Any]) -> None:
 
 
 def _failed(step: StepState, data: dict[str, Any]) -> None:
-    step.error = data["error"]
+    step.error = step.error or data["error"]
     _end(step, StepStatus.FAILED)
 
 

@@ -1,0 +1,63 @@
+from pathlib import Path
+
+import pytest
+
+from orbit_django.embedded.store import Event, MemoryStore, SqliteStore, Store
+from orbit_django.exceptions import ConfigurationError
+
+ONE = Event("e-1", "StepSucceeded", 5, {"step": "s", "output": {"text": "\u0000ü\U0001f600", "big": 2**70}})
+TWO = Event("e-2", "CancelRequested", 6, {"reason": ""})
+
+
+@pytest.fixture(params=["memory", "file"])
+def store(request, tmp_path: Path):
+    made: Store = SqliteStore(tmp_path / "a.db") if request.param == "file" else MemoryStore()
+    yield made
+    made.close()
+
+
+def test_events_come_back_in_their_order(store: Store) -> None:
+    store.append([TWO, ONE])
+    store.append([TWO])
+
+    assert list(store.events()) == [TWO, ONE, TWO]
+    assert list(store.events("e-2")) == [TWO, TWO]
+    assert list(store.events("e-3")) == []
+
+
+def test_a_file_keeps_them_over_a_process_that_never_closed_it(tmp_path: Path) -> None:
+    first = SqliteStore(tmp_path / "a.db")
+    first.append([ONE])
+    for name in ("a.db", "a.db-wal"):  # what a crash leaves behind
+        (tmp_path / f"copy-{name}").write_bytes((tmp_path / name).read_bytes())
+    second = SqliteStore(tmp_path / "copy-a.db")
+
+    assert list(second.events()) == [ONE]
+    first.close()
+    second.close()
+
+
+def test_all_events_of_a_call_or_none(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "a.db")
+    with pytest.raises(TypeError):
+        store.append([ONE, Event("e-1", "X", 1, {"bad": object()})])
+
+    assert list(store.events()) == []
+    store.close()
+
+
+def test_two_runtimes_cannot_share_a_file(tmp_path: Path) -> None:
+    store = SqliteStore(tmp_path / "a.db")
+
+    with pytest.raises(
+        ConfigurationError, match=r"a\.db: cannot be used as the runtime's database: database is locked"
+    ):
+        SqliteStore(tmp_path / "a.db")
+    store.close()
+
+
+def test_a_file_that_is_no_database(tmp_path: Path) -> None:
+    (tmp_path / "a.db").write_bytes(b"not a database, and longer than a header" * 100)
+
+    with pytest.raises(ConfigurationError, match="file is not a database"):
+        SqliteStore(tmp_path / "a.db")
