@@ -1,0 +1,108 @@
+"""System checks ``orbit_django.E001`` and following, and the stricter ones that a worker makes before it starts."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from django.core import checks
+from django.db import DatabaseError, InterfaceError, connections
+from django.db.migrations.executor import MigrationExecutor
+
+from orbit_django import conf
+from orbit_django.dialects import dialect_of
+from orbit_django.exceptions import ConfigurationError
+from orbit_django.tasks import Registry, Task, registry
+
+TAG = "orbit_django"
+
+
+def register() -> None:
+    """Make the checks known to Django."""
+    for check in (check_settings, check_keys, check_handlers):
+        checks.register(check, TAG)
+
+
+def check_settings(**kwargs: Any) -> list[checks.CheckMessage]:
+    """E001: a setting has a value that cannot be used."""
+    return [
+        checks.Error(text, hint="Change it in settings.ORBIT or in the environment.", id="orbit_django.E001")
+        for text in conf.faults()
+    ]
+
+
+def check_keys(**kwargs: Any) -> list[checks.CheckMessage]:
+    """E002: settings.ORBIT has a key that does not exist."""
+    try:
+        unknown = conf.unknown_keys()
+    except ConfigurationError:
+        return []  # told by E001
+    return [
+        checks.Error(
+            f"settings.ORBIT has the unknown key {key!r}.",
+            hint=f"Did you mean {close!r}?" if close else "The README lists every key.",
+            id="orbit_django.E002",
+        )
+        for key, close in unknown
+    ]
+
+
+def check_handlers(**kwargs: Any) -> list[checks.CheckMessage]:
+    """E003: a handler cannot be served; E004: a handler names a database alias that does not exist."""
+    found: list[checks.CheckMessage] = [
+        checks.Error(text, hint="A worker will not start.", id="orbit_django.E003") for text in registry.faults
+    ]
+    found += [checks.Error(text, id="orbit_django.E004") for text in _alias_faults(registry)]
+    return found
+
+
+def preflight(found: Registry, tasks: Sequence[Task], aliases: Iterable[str]) -> None:
+    """Raise ConfigurationError for the first mistake for which a worker must not start.
+
+    A database that cannot be reached is no mistake: then its part of the checks is left out.
+    """
+    _raise_first(found.faults)
+    unknown = conf.unknown_keys()
+    _raise_first(f"ORBIT: the key {key!r} is unknown" + (f"; did you mean {c!r}?" if c else "") for key, c in unknown)
+    _raise_first(_alias_faults(tasks))
+    if not tasks:
+        raise ConfigurationError(
+            "no tasks to serve: no tasks_orbit module of an installed app has a @task handler"
+            + (" that is left after --task and --exclude" if len(found) else "")
+        )
+    for alias in aliases:
+        _check_database(alias)
+
+
+def _alias_faults(tasks: Iterable[Task]) -> list[str]:
+    return [
+        f"{task.place}: using={task.using!r} is no database alias in DATABASES"
+        for task in tasks
+        if task.using and task.using not in connections
+    ]
+
+
+def _check_database(alias: str) -> None:
+    if dialect_of(alias).is_in_memory():
+        raise ConfigurationError(
+            f"DATABASES[{alias!r}] is an SQLite database in memory: each thread of a worker would see its own; "
+            "give it a file"
+        )
+    try:
+        executor = MigrationExecutor(connections[alias])
+        wanted = [node for node in executor.loader.graph.leaf_nodes() if node[0] == TAG]
+        missing = executor.migration_plan(wanted)
+    except (DatabaseError, InterfaceError):
+        return
+    finally:
+        connections[alias].close()
+    if missing:
+        raise ConfigurationError(
+            f"database {alias!r} lacks {len(missing)} migration(s) of orbit_django: run manage.py migrate"
+            + (f" --database {alias}" if alias != "default" else "")
+        )
+
+
+def _raise_first(texts: Iterable[str]) -> None:
+    for text in texts:
+        raise ConfigurationError(text)

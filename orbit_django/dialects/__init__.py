@@ -1,0 +1,34 @@
+"""What the databases do differently: one contract, one module for each; no other room names a database."""
+
+from __future__ import annotations
+
+from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+from orbit_django.dialects.base import Dialect
+from orbit_django.dialects.mysql import MysqlDialect
+from orbit_django.dialects.postgresql import PostgresqlDialect
+from orbit_django.dialects.sqlite import SqliteDialect
+from orbit_django.exceptions import ConfigurationError
+
+DIALECTS: dict[str, type[Dialect]] = {
+    "postgresql": PostgresqlDialect,
+    "mysql": MysqlDialect,
+    "sqlite": SqliteDialect,
+}
+
+
+def dialect_of(using: str) -> Dialect:
+    """Return the dialect of a database alias, bound to this thread's connection."""
+    return of_connection(connections[using])
+
+
+def of_connection(connection: BaseDatabaseWrapper) -> Dialect:
+    """Return the dialect of a connection; raise ConfigurationError for a database that has none."""
+    try:
+        return DIALECTS[connection.vendor](connection)
+    except KeyError:
+        raise ConfigurationError(
+            f"database alias {connection.alias!r}: {connection.vendor} is not supported; "
+            f"expected one of {', '.join(sorted(DIALECTS))}"
+        ) from None

@@ -1,0 +1,151 @@
+"""The contract of a dialect: the few statements and error codes that differ between databases.
+
+A dialect never decides what happens to a key; it says whether the database let us have it, and what an error of
+the database means.
+"""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from contextlib import contextmanager
+from enum import Enum
+from typing import Any, ClassVar
+
+from django.db import models
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.models.expressions import RawSQL
+from django.db.utils import DatabaseError, InterfaceError, OperationalError
+
+from orbit_django.models import IdempotencyRecord
+
+
+class Claimed(Enum):
+    """What became of the INSERT that claims a key."""
+
+    NEW = "new"  # inserted: the key is this transaction's
+    PRESENT = "present"  # not inserted: there is a row, or somebody else's transaction may be making one
+    BUSY = "busy"  # somebody else's open transaction owns the key
+
+
+class Dialect(ABC):
+    """One database's way, bound to one connection."""
+
+    now_ms_sql: ClassVar[str]  # milliseconds since the epoch by the database's clock, at this moment
+    guard_name = "orbit_guard"
+
+    def __init__(self, connection: BaseDatabaseWrapper) -> None:
+        self.connection = connection
+
+    def now_ms(self, plus_seconds: float = 0) -> RawSQL:
+        """Return an expression: the database's clock in milliseconds, plus some seconds."""
+        return RawSQL(f"({self.now_ms_sql} + %s)", [int(plus_seconds * 1000)], output_field=models.BigIntegerField())
+
+    def read_now_ms(self) -> int:
+        """Return the database's clock in milliseconds."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"SELECT {self.now_ms_sql}")
+            return int(cursor.fetchone()[0])
+
+    @abstractmethod
+    def claim(self, record: IdempotencyRecord, lease_seconds: float | None) -> Claimed:
+        """Insert the record unless its key exists; never wait for another transaction.
+
+        To be the first statement of its transaction. Sets ``record.pk`` when it was inserted. With
+        ``lease_seconds`` the claim ends that long from now by the database's clock.
+        """
+
+    @abstractmethod
+    def lock(self, key_hash: str) -> IdempotencyRecord | None:
+        """Return the row of a key, locked; None when another transaction has it or it is gone. Never waits."""
+
+    @abstractmethod
+    def set_guard(self) -> None:
+        """Mark the open transaction, so that ``check_guard`` can tell whether it is still the same one."""
+
+    @abstractmethod
+    def check_guard(self) -> models.Q | None:
+        """Raise DatabaseError when the marked transaction has ended; return what the finish must demand as well."""
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Hold whatever serialises writers of this database while a transaction that writes is open."""
+        yield
+
+    def prepare(self) -> None:  # noqa: B027  (most need nothing)
+        """Set up a fresh connection of a worker."""
+
+    def is_in_memory(self) -> bool:
+        """Return whether every thread would see a database of its own."""
+        return False
+
+    def is_transient(self, error: BaseException) -> bool:
+        """Return whether the database undid the work for a reason that passes: a deadlock, a lock, a conflict."""
+        return isinstance(error, OperationalError) and self.code_of(error) in self.transient_codes
+
+    def is_connection_lost(self, error: BaseException) -> bool:
+        """Return whether the database cannot be reached, or was lost on the way."""
+        return isinstance(error, OperationalError | InterfaceError) and self._is_lost(self.code_of(error))
+
+    def is_definite(self, error: BaseException) -> bool:
+        """Return whether an error out of COMMIT proves that nothing was committed."""
+        return isinstance(error, DatabaseError) and not self.is_connection_lost(error)
+
+    transient_codes: ClassVar[frozenset[Any]] = frozenset()
+
+    @abstractmethod
+    def code_of(self, error: BaseException) -> Any:
+        """Return the database's own code of an error; None when it has none."""
+
+    @abstractmethod
+    def _is_lost(self, code: Any) -> bool: ...
+
+    def _columns(
+        self, record: IdempotencyRecord, lease_seconds: float | None
+    ) -> tuple[list[str], list[str], list[Any]]:
+        """Return column names, placeholders and values of an INSERT of the record."""
+        names, marks, values = [], [], []
+        for field in record._meta.concrete_fields:
+            if field.primary_key:
+                continue
+            names.append(self.connection.ops.quote_name(str(field.column)))
+            if field.attname == "lease_ms" and lease_seconds is not None:
+                marks.append(f"({self.now_ms_sql} + %s)")
+                values.append(int(lease_seconds * 1000))
+            else:
+                marks.append(self._mark(field))
+                values.append(field.get_db_prep_save(getattr(record, field.attname), self.connection))
+        return names, marks, values
+
+    def _mark(self, field: models.Field[Any, Any]) -> str:
+        return "%s"
+
+    def _insert_if_absent(self, sql: str, record: IdempotencyRecord, values: list[Any]) -> Claimed:
+        """Run an INSERT that gives back the new key or nothing."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, values)
+            row = cursor.fetchone()
+        if row is None:
+            return Claimed.PRESENT
+        record.pk = row[0]
+        return Claimed.NEW
+
+
+class SavepointGuard(Dialect):
+    """A guard made of a savepoint, which dies with its transaction; for databases that can not name one."""
+
+    def set_guard(self) -> None:
+        """Set the savepoint, right after the claim."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"SAVEPOINT {self.guard_name}")
+
+    def check_guard(self) -> models.Q | None:
+        """Release the savepoint; the database raises when it is gone."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(f"RELEASE SAVEPOINT {self.guard_name}")
+        return None
+
+
+def table_of(connection: BaseDatabaseWrapper) -> str:
+    """Return the quoted name of the records' table."""
+    return connection.ops.quote_name(IdempotencyRecord._meta.db_table)

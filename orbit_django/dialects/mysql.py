@@ -1,0 +1,70 @@
+"""MariaDB (and MySQL, which was not tried): a lock wait of zero makes the claim never wait."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.db.utils import OperationalError
+
+from orbit_django.dialects.base import Claimed, SavepointGuard, table_of
+from orbit_django.models import IdempotencyRecord
+
+LOCK_WAIT_TIMEOUT = 1205
+
+
+class MysqlDialect(SavepointGuard):
+    """Statements and codes of MariaDB 10.5 and newer."""
+
+    now_ms_sql = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000)"
+    transient_codes: ClassVar[frozenset[Any]] = frozenset({LOCK_WAIT_TIMEOUT, 1213, 1020})
+
+    def claim(self, record: IdempotencyRecord, lease_seconds: float | None) -> Claimed:
+        """Insert unless present; a key that another transaction owns answers at once instead of waiting.
+
+        INSERT IGNORE would also cut a text that is too long, so every bounded column is given a text that fits.
+        """
+        names, marks, values = self._columns(record, lease_seconds)
+        sql = (
+            f"{self._no_wait()}INSERT IGNORE INTO {table_of(self.connection)} ({', '.join(names)})"
+            f" VALUES ({', '.join(marks)}){' RETURNING id' if self._is_mariadb else ''}"
+        )
+        try:
+            if self._is_mariadb:
+                return self._insert_if_absent(sql, record, values)
+            with self.connection.cursor() as cursor:
+                cursor.execute(sql, values)
+                record.pk = cursor.lastrowid if cursor.rowcount else None
+                return Claimed.NEW if cursor.rowcount else Claimed.PRESENT
+        except OperationalError as error:
+            if self.code_of(error) != LOCK_WAIT_TIMEOUT:
+                raise
+            return Claimed.BUSY
+
+    def lock(self, key_hash: str) -> IdempotencyRecord | None:
+        """Lock the row, skipping one that is locked; without SKIP LOCKED by a lock wait of zero."""
+        rows = IdempotencyRecord.objects.using(self.connection.alias)
+        if self.connection.features.has_select_for_update_skip_locked:
+            return rows.select_for_update(skip_locked=True).filter(key_hash=key_hash).first()
+        try:
+            sql = f"{self._no_wait()}SELECT * FROM {table_of(self.connection)} WHERE key_hash = %s FOR UPDATE"
+            return next(iter(rows.raw(sql, [key_hash])), None)
+        except OperationalError as error:
+            if self.code_of(error) != LOCK_WAIT_TIMEOUT:
+                raise
+            return None
+
+    def code_of(self, error: BaseException) -> Any:
+        """Return the server's or the client's error number."""
+        return error.args[0] if error.args and isinstance(error.args[0], int) else None
+
+    def _is_lost(self, code: Any) -> bool:
+        return (
+            code is None or code == 0 or code in {1040, 1053, 1152, 1158, 1159, 1160, 1161, 1927} or 2000 <= code < 2100
+        )
+
+    @property
+    def _is_mariadb(self) -> bool:
+        return bool(getattr(self.connection, "mysql_is_mariadb", False))
+
+    def _no_wait(self) -> str:
+        return "SET STATEMENT innodb_lock_wait_timeout=0 FOR " if self._is_mariadb else ""

@@ -1,0 +1,72 @@
+"""PostgreSQL: an advisory lock makes the claim never wait, the row's xmin tells whether the transaction is the same."""
+
+from __future__ import annotations
+
+from typing import Any, ClassVar
+
+from django.db import models
+from django.db.models.expressions import RawSQL
+
+from orbit_django.dialects.base import Claimed, Dialect, table_of
+from orbit_django.models import IdempotencyRecord
+
+LOCK_SEED = 0x0B17  # keeps our advisory locks apart from other uses of the same texts
+
+
+class PostgresqlDialect(Dialect):
+    """Statements and codes of PostgreSQL 14 and newer."""
+
+    now_ms_sql = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
+    transient_codes: ClassVar[frozenset[Any]] = frozenset({"40001", "40P01", "55P03", "57014"})
+
+    def claim(self, record: IdempotencyRecord, lease_seconds: float | None) -> Claimed:
+        """Insert under an advisory lock that is only tried; no row means present or busy, ``lock`` tells which.
+
+        An owner that died has lost the lock with its transaction. Only inserts of this very form never wait for
+        each other, so no other statement may insert records.
+        """
+        names, marks, values = self._columns(record, lease_seconds)
+        sql = (
+            f"INSERT INTO {table_of(self.connection)} ({', '.join(names)}) SELECT {', '.join(marks)} "
+            "FROM (SELECT %s::varchar AS key OFFSET 0) AS wanted "
+            "WHERE pg_try_advisory_xact_lock(hashtextextended(wanted.key, %s)) "
+            "ON CONFLICT DO NOTHING RETURNING id"
+        )
+        return self._insert_if_absent(sql, record, [*values, record.key_hash, LOCK_SEED])
+
+    def lock(self, key_hash: str) -> IdempotencyRecord | None:
+        """Lock the row, skipping one that is locked."""
+        rows = IdempotencyRecord.objects.using(self.connection.alias).select_for_update(skip_locked=True)
+        return rows.filter(key_hash=key_hash).first()
+
+    def set_guard(self) -> None:
+        """Nothing to set: the row that this transaction wrote carries its number."""
+
+    def check_guard(self) -> models.Q | None:
+        """Demand that the row was written by the transaction that finishes it; inside a savepoint there is no way."""
+        if self.connection.savepoint_ids:
+            return None
+        same = RawSQL("(xmin = pg_current_xact_id()::xid)", [], output_field=models.BooleanField())
+        return models.Q(same)
+
+    def prepare(self) -> None:
+        """Let the server notice within half a minute that this machine has vanished."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(
+                "SELECT set_config('tcp_keepalives_idle', '15', false),"
+                " set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false)"
+            )
+
+    def code_of(self, error: BaseException) -> Any:
+        """Return the SQLSTATE; None for an error of the connection itself."""
+        return getattr(error.__cause__, "sqlstate", None)
+
+    def _is_lost(self, code: Any) -> bool:
+        return (
+            code is None
+            or code.startswith("08")
+            or code in {"57P01", "57P02", "57P03", "53300", "57P05", "25P03", "40003"}
+        )
+
+    def _mark(self, field: models.Field[Any, Any]) -> str:
+        return f"%s::{field.db_type(self.connection)}"

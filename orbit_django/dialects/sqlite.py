@@ -1,0 +1,93 @@
+"""SQLite: one writer at a time, so writers queue here instead of inside the database, which is not fair."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any, ClassVar
+
+try:
+    import fcntl
+except ImportError:  # a platform without file locks: one worker process at a time is fair, more are merely slow
+    fcntl = None  # type: ignore[assignment]
+
+from orbit_django.dialects.base import Claimed, SavepointGuard, table_of
+from orbit_django.models import IdempotencyRecord
+
+BUSY_TIMEOUT_MS = 20_000
+_locks: dict[str, threading.Lock] = {}
+_locks_lock = threading.Lock()
+
+
+class SqliteDialect(SavepointGuard):
+    """Statements and codes of SQLite 3.37 and newer."""
+
+    now_ms_sql = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
+
+    def claim(self, record: IdempotencyRecord, lease_seconds: float | None) -> Claimed:
+        """Insert unless present; as first statement it also makes this transaction the one writer."""
+        names, marks, values = self._columns(record, lease_seconds)
+        sql = (
+            f"INSERT OR IGNORE INTO {table_of(self.connection)} ({', '.join(names)}) "
+            f"VALUES ({', '.join(marks)}) RETURNING id"
+        )
+        return self._insert_if_absent(sql, record, values)
+
+    def lock(self, key_hash: str) -> IdempotencyRecord | None:
+        """Return the row: the one writer needs no lock."""
+        return IdempotencyRecord.objects.using(self.connection.alias).filter(key_hash=key_hash).first()
+
+    @contextmanager
+    def writing(self) -> Iterator[None]:
+        """Queue writers: first the threads of this process, then processes, by a lock file beside the database."""
+        if self.connection.in_atomic_block or self.is_in_memory():
+            yield
+            return
+        path = str(self.connection.settings_dict["NAME"])
+        with _locks_lock:
+            lock = _locks.setdefault(path, threading.Lock())
+        with lock, _open_lock_file(path) as file:
+            if file is not None and fcntl is not None:
+                fcntl.flock(file, fcntl.LOCK_EX)
+            yield
+
+    def prepare(self) -> None:
+        """Let readers and the writer work side by side, and wait for other programs instead of failing."""
+        with self.connection.cursor() as cursor:
+            cursor.execute("PRAGMA journal_mode=WAL")
+            cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+
+    def is_in_memory(self) -> bool:
+        """Return whether the database lives in one connection only."""
+        name = str(self.connection.settings_dict["NAME"])
+        return name == "" or ":memory:" in name or "mode=memory" in name
+
+    transient_words: ClassVar[tuple[str, ...]] = ("locked", "busy")
+
+    def is_transient(self, error: BaseException) -> bool:
+        """Return whether another writer was in the way."""
+        return any(word in str(error) for word in self.transient_words) and super().is_connection_lost(error)
+
+    def is_connection_lost(self, error: BaseException) -> bool:
+        """Return False: a file is not lost on the way."""
+        return False
+
+    def code_of(self, error: BaseException) -> Any:
+        """Return the extended error code's name."""
+        return getattr(error.__cause__, "sqlite_errorname", None)
+
+    def _is_lost(self, code: Any) -> bool:
+        return True
+
+
+@contextmanager
+def _open_lock_file(path: str) -> Iterator[IO[bytes] | None]:
+    try:
+        file = Path(f"{path}.orbit-lock").open("ab")  # noqa: SIM115  (closed below; only opening may fail)
+    except OSError:  # a folder that must not be written: the database's own lock remains
+        yield None
+        return
+    with file:
+        yield file

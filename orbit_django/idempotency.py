@@ -1,0 +1,216 @@
+"""Once per key: decide whether a handler runs, store its outcome, replay it. The only writer of the records.
+
+Every function runs inside a transaction of its caller. ``begin`` must be the first thing in it: the claim decides
+by inserting, so that two deliveries of one key can never both run, and it never waits inside the database.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from uuid import uuid4
+
+from django.db.utils import DatabaseError
+from django.utils import timezone
+
+from orbit_django.dialects import dialect_of
+from orbit_django.dialects.base import Claimed, Dialect
+from orbit_django.exceptions import TransactionEndedError
+from orbit_django.models import IdempotencyRecord
+from orbit_django.payloads import digest, fingerprint, storable
+from orbit_django.protocol import Assignment, Code, Failure
+
+Status = IdempotencyRecord.Status
+
+
+@dataclass(frozen=True, slots=True)
+class Key:
+    """What identifies a record, and what must not differ under it (scope: task name, step kind and key)."""
+
+    assignment: Assignment
+    using: str  # database alias
+    hash: str
+    input_hash: str
+
+    @classmethod
+    def of(cls, assignment: Assignment, using: str) -> Key:
+        """Return the key of a delivery."""
+        scope = digest(assignment.task_name, assignment.step_kind, assignment.idempotency_key)
+        return cls(assignment, using, scope, fingerprint(assignment.input))
+
+
+@dataclass(frozen=True, slots=True)
+class Claim:
+    """The right to run the handler and to record its outcome, as long as ``owner`` is the record's mark."""
+
+    record: IdempotencyRecord
+    owner: str
+    using: str
+    is_leased: bool  # committed on its own, instead of living and dying with the transaction
+
+
+@dataclass(frozen=True, slots=True)
+class Stored:
+    """The key has an outcome: it is reported again instead of running the handler."""
+
+    record: IdempotencyRecord
+
+
+@dataclass(frozen=True, slots=True)
+class Conflict:
+    """The key belongs to another input or contract version: nothing runs."""
+
+    record: IdempotencyRecord
+    failure: Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Busy:
+    """Somebody else runs this key right now; ask again later."""
+
+
+Verdict = Claim | Stored | Conflict | Busy
+
+
+def new_owner() -> str:
+    """Return a mark that no other claim has."""
+    return uuid4().hex
+
+
+def begin(key: Key, *, owner: str, worker_id: str, lease_seconds: float | None = None) -> Verdict:
+    """Claim the key, or say why not.
+
+    Without a lease the claim lives as long as the open transaction; with one it is to be committed at once and
+    ends by the database's clock. A claim that this ``owner`` made before, in a commit whose answer was lost, is
+    recognised by its mark.
+    """
+    dialect = dialect_of(key.using)
+    record = _fresh(key, owner, worker_id)
+    match dialect.claim(record, lease_seconds):
+        case Claimed.NEW:
+            return _claimed(record, key, dialect, lease_seconds)
+        case Claimed.BUSY:
+            return Busy()
+    held = dialect.lock(key.hash)
+    if held is None:
+        return Busy()
+    return _judge(key, held) or _take(key, held, dialect, record, lease_seconds)
+
+
+def finish(claim: Claim, *, output: str | None = None, error: str | None = None) -> IdempotencyRecord:
+    """Store the outcome under the claim: the JSON text of a success, or of a failure's fields.
+
+    Raises TransactionEndedError when the claim does not hold any more: the handler ended the transaction, or
+    another owner has taken the key over. Nothing of the user's may run between this and the commit.
+    """
+    record = claim.record
+    changes = {
+        "status": Status.SUCCEEDED if output is not None else Status.FAILED,
+        "output": output,
+        "error": error,
+        "lease_ms": None,
+        "finished_at": timezone.now(),
+    }
+    rows = IdempotencyRecord.objects.using(claim.using).running().filter(pk=record.pk, owner=claim.owner)
+    dialect = dialect_of(claim.using)
+    try:
+        guard = dialect.check_guard() if not claim.is_leased else None
+        count = (rows if guard is None else rows.filter(guard)).update(**changes)
+    except DatabaseError as refusal:
+        if dialect.is_connection_lost(refusal) or dialect.is_transient(refusal):
+            raise
+        raise TransactionEndedError(ENDED) from refusal
+    if count != 1:
+        raise TransactionEndedError(ENDED)
+    for name, value in changes.items():
+        setattr(record, name, value)
+    return record
+
+
+ENDED = (
+    "the transaction of this task was ended, broken or rolled back while its handler ran: by a raw COMMIT or "
+    "ROLLBACK, by a statement that commits implicitly, by a database error that was caught, or by closing the "
+    "connection; with atomic=False a handler may do as it likes"
+)
+
+
+def extend(claims: list[Claim], lease_seconds: float) -> None:
+    """Let claims live that long from now; a claim that was taken over stays with its new owner."""
+    for claim in claims:
+        dialect = dialect_of(claim.using)
+        with dialect.writing():
+            IdempotencyRecord.objects.using(claim.using).running().filter(pk=claim.record.pk, owner=claim.owner).update(
+                lease_ms=dialect.now_ms(lease_seconds)
+            )
+
+
+def _fresh(key: Key, owner: str, worker_id: str) -> IdempotencyRecord:
+    seen = key.assignment
+    return IdempotencyRecord(
+        key_hash=key.hash,
+        task_name=storable(seen.task_name),
+        step_kind=seen.step_kind,
+        idempotency_key=storable(seen.idempotency_key),
+        contract_version=storable(seen.contract_version),
+        input_hash=key.input_hash,
+        status=Status.RUNNING,
+        attempt=seen.attempt,
+        execution_id=storable(seen.execution_id, 255),
+        step_id=storable(seen.step_id, 255),
+        workflow=storable(seen.workflow, 255),
+        owner=owner,
+        worker_id=worker_id,
+        created_at=timezone.now(),
+    )
+
+
+def _judge(key: Key, held: IdempotencyRecord) -> Verdict | None:
+    """Return what a present record says; None when its handler may run."""
+    if held.input_hash != key.input_hash or held.contract_version != storable(key.assignment.contract_version):
+        return Conflict(held, _conflict(key, held))
+    if held.status == Status.SUCCEEDED:
+        return Stored(held)
+    if held.status == Status.FAILED and held.attempt >= key.assignment.attempt:
+        return Stored(held)
+    return None
+
+
+def _take(
+    key: Key, held: IdempotencyRecord, dialect: Dialect, wanted: IdempotencyRecord, lease_seconds: float | None
+) -> Verdict:
+    """Take a present record over, unless a lease of somebody else still runs."""
+    lease_ms = held.lease_ms if held.status == Status.RUNNING and held.owner != wanted.owner else None
+    if lease_ms is not None and lease_ms >= dialect.read_now_ms():
+        return Busy()
+    changes = {
+        "status": Status.RUNNING,
+        "attempt": key.assignment.attempt,
+        "error": None,
+        "owner": wanted.owner,
+        "worker_id": wanted.worker_id,
+        "generation": held.generation + 1,
+        "finished_at": None,
+        "lease_ms": None if lease_seconds is None else dialect.read_now_ms() + int(lease_seconds * 1000),
+    }
+    IdempotencyRecord.objects.using(key.using).filter(pk=held.pk).update(**changes)
+    for name, value in changes.items():
+        setattr(held, name, value)
+    return _claimed(held, key, dialect, lease_seconds)
+
+
+def _claimed(record: IdempotencyRecord, key: Key, dialect: Dialect, lease_seconds: float | None) -> Claim:
+    if lease_seconds is None:
+        dialect.set_guard()
+    return Claim(record, record.owner, key.using, is_leased=lease_seconds is not None)
+
+
+def _conflict(key: Key, held: IdempotencyRecord) -> Failure:
+    seen = key.assignment
+    return Failure(
+        Code.IDEMPOTENCY_CONFLICT,
+        f"the key {seen.idempotency_key!r} of {seen.task_name} was used before with another input or contract version",
+        retryable=False,
+        details={
+            "stored": {"input": held.input_hash, "contract_version": held.contract_version},
+            "received": {"input": key.input_hash, "contract_version": seen.contract_version},
+        },
+    )

@@ -1,0 +1,150 @@
+"""The tables: idempotency records and the outbox of results.
+
+Columns, constraints and the vocabulary of query sets; no transitions. Who writes is said at each model. Texts
+that a runtime or a handler made are stored so that every database can keep them; what must compare byte for byte
+is compared by a digest. Times that decide something are milliseconds by the database's clock.
+"""
+
+from __future__ import annotations
+
+from django.db import models
+
+
+class IdempotencyRecordQuerySet(models.QuerySet["IdempotencyRecord"]):
+    """States of records as adjectives."""
+
+    def running(self) -> IdempotencyRecordQuerySet:
+        """Keep records whose handler runs, or whose owner died."""
+        return self.filter(status=IdempotencyRecord.Status.RUNNING)
+
+    def succeeded(self) -> IdempotencyRecordQuerySet:
+        """Keep records with a stored success."""
+        return self.filter(status=IdempotencyRecord.Status.SUCCEEDED)
+
+    def failed(self) -> IdempotencyRecordQuerySet:
+        """Keep records whose latest attempt failed."""
+        return self.filter(status=IdempotencyRecord.Status.FAILED)
+
+
+class IdempotencyRecord(models.Model):
+    """What is known about one key of one task; written by ``idempotency`` alone."""
+
+    class Status(models.TextChoices):
+        """Where a record stands; a success is final."""
+
+        RUNNING = "running"
+        SUCCEEDED = "succeeded"
+        FAILED = "failed"
+
+    key_hash = models.CharField(
+        max_length=64, unique=True, help_text="Digest of task name, step kind and key: what identifies the record."
+    )
+    task_name = models.TextField(help_text="The task that the key belongs to.")
+    step_kind = models.CharField(max_length=16, help_text="Plain step, compensation, or step of a handler block.")
+    idempotency_key = models.TextField(help_text="The key as the runtime sent it.")
+    contract_version = models.TextField(help_text="Version of the contract that the stored outcome was made for.")
+    input_hash = models.CharField(max_length=64, help_text="Digest of the input's value.")
+    status = models.CharField(max_length=16, choices=Status.choices, help_text="Where the record stands.")
+    attempt = models.BigIntegerField(help_text="The attempt that runs, or that the stored outcome belongs to.")
+    execution_id = models.CharField(max_length=255, db_index=True, help_text="The execution, cut to fit.")
+    step_id = models.CharField(max_length=255, help_text="The step, cut to fit.")
+    workflow = models.CharField(max_length=255, help_text="The workflow, cut to fit.")
+    output = models.TextField(  # noqa: DJ001  (none is not the empty text)
+        null=True, help_text="The stored success: JSON text of an object, sent as it is."
+    )
+    error = models.TextField(  # noqa: DJ001  (none is not the empty text)
+        null=True, help_text="The stored failure: JSON text of its fields."
+    )
+    owner = models.CharField(max_length=64, help_text="Random mark of the claim that may record an outcome.")
+    worker_id = models.CharField(max_length=255, help_text="The worker that made the claim.")
+    generation = models.BigIntegerField(default=1, help_text="How many claims there were; fences stale owners.")
+    lease_ms = models.BigIntegerField(
+        null=True, help_text="When a claim without a transaction ends: milliseconds by the database's clock."
+    )
+    redeliveries = models.IntegerField(default=0, help_text="Runs of this attempt that ended with their process.")
+    created_at = models.DateTimeField(help_text="When the key was first claimed.")
+    finished_at = models.DateTimeField(null=True, help_text="When the stored outcome was committed.")
+
+    objects = IdempotencyRecordQuerySet.as_manager()
+
+    class Meta:
+        indexes = [models.Index(fields=["finished_at"], name="orbit_record_finished")]
+
+    def __str__(self) -> str:
+        return f"{self.task_name} {self.idempotency_key}"
+
+
+class OutboxMessageQuerySet(models.QuerySet["OutboxMessage"]):
+    """States of messages as adjectives."""
+
+    def pending(self) -> OutboxMessageQuerySet:
+        """Messages that the runtime has not answered."""
+        return self.filter(status=OutboxMessage.Status.PENDING)
+
+    def blocked(self) -> OutboxMessageQuerySet:
+        """Messages that wait for a person, a new credential or a new worker."""
+        return self.filter(status=OutboxMessage.Status.BLOCKED)
+
+    def undelivered(self) -> OutboxMessageQuerySet:
+        """Messages without a final answer."""
+        return self.filter(status__in=[OutboxMessage.Status.PENDING, OutboxMessage.Status.BLOCKED])
+
+
+class OutboxMessage(models.Model):
+    """One report that is owed to a runtime; written by ``outbox`` alone."""
+
+    class Kind(models.TextChoices):
+        """The two ways to report."""
+
+        COMPLETE = "complete"
+        FAIL = "fail"
+
+    class Status(models.TextChoices):
+        """Where a message stands; all but pending and blocked are final."""
+
+        PENDING = "pending"
+        DELIVERED = "delivered"
+        REFUSED = "refused"
+        BLOCKED = "blocked"
+
+    record = models.ForeignKey(
+        IdempotencyRecord,
+        null=True,
+        on_delete=models.CASCADE,
+        related_name="messages",
+        help_text="The record whose outcome is reported; none for a task that nobody here serves.",
+    )
+    token = models.TextField(help_text="The delivery that the runtime waits for; a secret.")
+    token_hash = models.CharField(max_length=64, help_text="Digest of the token.")
+    kind = models.CharField(max_length=16, choices=Kind.choices, help_text="The call that is made.")
+    body = models.TextField(
+        blank=True, help_text="The exact request body; empty when it is the record's output under this token."
+    )
+    status = models.CharField(max_length=16, choices=Status.choices, help_text="Where the message stands.")
+    due_at = models.BigIntegerField(
+        null=True, help_text="When to send, or when a sender's hold ends: milliseconds by the database's clock."
+    )
+    sender = models.CharField(max_length=64, blank=True, help_text="Random mark of the sender that holds it now.")
+    attempts = models.IntegerField(default=0, help_text="How often it was sent.")
+    accepted = models.BooleanField(null=True, help_text="The runtime's answer: did the report change the step?")
+    reason = models.TextField(blank=True, help_text="Why the runtime did not accept it.")
+    last_error = models.TextField(blank=True, help_text="What the latest try without an answer ran into.")
+    last_status = models.IntegerField(null=True, help_text="HTTP status that blocked or refused it.")
+    attempt = models.BigIntegerField(default=1, help_text="The attempt that is reported.")
+    execution_id = models.CharField(max_length=255, blank=True, db_index=True, help_text="The execution, cut to fit.")
+    worker_id = models.CharField(max_length=255, help_text="The worker that earned it.")
+    server = models.CharField(max_length=255, help_text="The runtime that waits for it.")
+    created_at = models.DateTimeField(help_text="When the outcome was committed.")
+    settled_at = models.DateTimeField(null=True, help_text="When the runtime's final answer was stored.")
+
+    objects = OutboxMessageQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["token_hash", "kind"], name="orbit_message_token_kind")]
+        indexes = [
+            models.Index(fields=["due_at"], name="orbit_message_due"),
+            models.Index(fields=["settled_at"], name="orbit_message_settled"),
+        ]
+
+    def __str__(self) -> str:
+        return f"{self.kind} of {self.execution_id or 'an unknown task'}"

@@ -1,0 +1,228 @@
+"""The results that are owed to a runtime: append, claim what is due, settle. The only writer of its table.
+
+Nothing here touches the network. A message is held by one sender at a time, for longer than a call may take; what
+a dead sender held falls due by itself.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Collection
+from dataclasses import asdict, dataclass
+from typing import Any
+from uuid import uuid4
+
+from django.db import transaction
+from django.db.models import F, Q
+from django.utils import timezone
+
+from orbit_django.dialects import dialect_of
+from orbit_django.exceptions import RefusedError
+from orbit_django.models import IdempotencyRecord, OutboxMessage
+from orbit_django.payloads import body_of, cut, digest, encode_failure, failure_body, storable
+from orbit_django.protocol import Assignment, Code, Completion, Failure, Kind, Receipt
+
+HOLD_SECONDS = 15.0  # a sender's hold; a call takes at most 10 s
+GRACE_SECONDS = 2.0  # how long a due message is left to the worker that earned it
+LIMIT_TEXT = 2_000
+
+Status = OutboxMessage.Status
+
+
+@dataclass(frozen=True, slots=True)
+class Origin:
+    """Who earns messages, and for which runtime."""
+
+    worker_id: str
+    server: str
+
+
+def append(
+    assignment: Assignment, origin: Origin, *, using: str, record: IdempotencyRecord | None, error: str | None = None
+) -> OutboxMessage:
+    """Write the report of an outcome into the open transaction, held for the caller to send.
+
+    ``error`` is a failure's fields as text; without it the report completes the token with the record's output.
+    """
+    return _insert(
+        using,
+        record=record,
+        token=assignment.token,
+        token_hash=digest(assignment.token),
+        kind=Kind.COMPLETE if error is None else Kind.FAIL,
+        body="" if error is None else failure_body(assignment.token, error),
+        attempt=assignment.attempt,
+        execution_id=storable(assignment.execution_id, 255),
+        worker_id=origin.worker_id,
+        server=origin.server,
+    )
+
+
+def find(assignment: Assignment, using: str) -> OutboxMessage | None:
+    """Return the report that this delivery already has: the commit that made it had no answer."""
+    rows = OutboxMessage.objects.using(using).select_related("record")
+    return rows.filter(token_hash=digest(assignment.token)).order_by("pk").first()
+
+
+def text_of(message: OutboxMessage) -> str:
+    """Return the exact request body, the same for every try."""
+    if message.body or message.record is None or message.record.output is None:
+        return message.body
+    return body_of(message.token, Completion(message.record.output))
+
+
+def claim_due(
+    using: str, origin: Origin, limit: int, *, is_flush: bool = False, skip: Collection[int] = ()
+) -> list[OutboxMessage]:
+    """Take up to ``limit`` messages that are due at the origin's runtime, and hold them.
+
+    What another worker earned is taken a little later than its own; what the runtime said belongs to another
+    identity is left to that one. ``is_flush`` takes what backs off as well, but never what a sender holds.
+    ``skip`` leaves these keys alone.
+    """
+    dialect = dialect_of(using)
+    now = dialect.now_ms()
+    own = Q(worker_id=origin.worker_id)
+    others = Q(due_at__lte=dialect.now_ms(-GRACE_SECONDS)) & ~Q(last_status=403)
+    is_due = Q(due_at__lte=now)
+    if is_flush:
+        is_due, others = is_due | Q(sender="", due_at__isnull=False), ~Q(last_status=403)
+    rows = OutboxMessage.objects.using(using).filter(is_due, server=origin.server).exclude(pk__in=skip)
+    found = list(rows.filter(own | others).order_by("due_at").values_list("pk", flat=True)[:limit])
+    if not found:
+        return []
+    mark = uuid4().hex
+    with dialect.writing():
+        rows.filter(pk__in=sorted(found)).update(sender=mark, due_at=dialect.now_ms(HOLD_SECONDS))
+    held = OutboxMessage.objects.using(using).select_related("record").filter(pk__in=found, sender=mark)
+    return list(held.order_by("pk"))
+
+
+def settle(message: OutboxMessage, receipt: Receipt) -> None:
+    """File the runtime's final answer."""
+    status = Status.DELIVERED if receipt.accepted else Status.REFUSED
+    _close(message, status, accepted=receipt.accepted, reason=storable(receipt.reason, LIMIT_TEXT))
+
+
+def postpone(message: OutboxMessage, seconds: float, error: str) -> None:
+    """Let go of a message that got no answer; it falls due again after that long."""
+    due_at = dialect_of(_alias(message)).now_ms(seconds)
+    _write(message, due_at=due_at, sender="", last_error=storable(error, LIMIT_TEXT))
+
+
+def leave_to_owner(message: OutboxMessage, refusal: RefusedError, text: str) -> None:
+    """Keep a message pending that only the identity which earned it may send."""
+    due_at = dialect_of(_alias(message)).now_ms()
+    _write(message, due_at=due_at, sender="", last_status=refusal.status, last_error=storable(text, LIMIT_TEXT))
+
+
+def block(message: OutboxMessage, refusal: RefusedError, text: str) -> None:
+    """Set a message aside until a person, a new worker or a new credential tries it again."""
+    changes = {"last_status": refusal.status, "last_error": storable(text, LIMIT_TEXT)}
+    _write(message, status=Status.BLOCKED, due_at=None, sender="", **changes)
+
+
+def refuse(message: OutboxMessage, refusal: RefusedError, text: str) -> OutboxMessage | None:
+    """File a refusal of the report itself; return the small failure that is owed now, if any.
+
+    A refused success is followed by a failure for the same token, so that the step ends. A failure that was too
+    large is cut down and sent once more.
+    """
+    using = _alias(message)
+    is_too_large = refusal.status == 413
+    if message.kind == Kind.FAIL and not (is_too_large and message.last_status != 413):
+        _close(message, Status.REFUSED, last_status=refusal.status, reason=storable(text, LIMIT_TEXT))
+        return None
+    code = Code.RESULT_TOO_LARGE if is_too_large else Code.RESULT_REFUSED
+    details = {"status": refusal.status, "code": refusal.code, "message": text}
+    with dialect_of(using).writing(), transaction.atomic(using):
+        if message.kind == Kind.FAIL:
+            body = _cut_down(message)
+            _write(message, body=body, last_status=413, due_at=dialect_of(using).now_ms(HOLD_SECONDS))
+            message.body = body
+            return message
+        _close(message, Status.REFUSED, last_status=refusal.status, reason=storable(text, LIMIT_TEXT))
+        failure = Failure(code, "the runtime refused the result of this task", retryable=False, details=details)
+        return _follow(message, encode_failure(failure, 2_048))
+
+
+def unblock(using: str, origin: Origin) -> int:
+    """Let what is blocked be tried once more, as a worker does when it starts; return how many.
+
+    What a 403 of the runtime says belongs to one identity is tried by that worker alone.
+    """
+    rows = OutboxMessage.objects.using(using).blocked().filter(server=origin.server)
+    rows = rows.filter(~Q(last_status=403) | Q(worker_id=origin.worker_id))
+    with dialect_of(using).writing():
+        return rows.update(status=Status.PENDING, due_at=dialect_of(using).now_ms(), sender="", settled_at=None)
+
+
+def counts(using: str) -> dict[str, int]:
+    """Return how many messages there are in each state."""
+    rows = OutboxMessage.objects.using(using)
+    return {status.value: rows.filter(status=status).count() for status in Status}
+
+
+def is_owed(using: str, origin: Origin) -> bool:
+    """Return whether a message of this worker has no answer yet, held or not."""
+    rows = OutboxMessage.objects.using(using).filter(due_at__isnull=False, **asdict(origin))
+    return rows.exists()
+
+
+def sendable_count(using: str, origin: Origin) -> int:
+    """Return how many messages this runtime has not answered that anybody here may send, held ones included."""
+    rows = OutboxMessage.objects.using(using).filter(due_at__isnull=False, server=origin.server)
+    return rows.filter(Q(worker_id=origin.worker_id) | ~Q(last_status=403)).count()
+
+
+def _alias(message: OutboxMessage) -> str:
+    return message._state.db or "default"
+
+
+def _write(message: OutboxMessage, **changes: object) -> None:
+    """Change a message that is still pending, counting the try."""
+    using = _alias(message)
+    with dialect_of(using).writing():
+        rows = OutboxMessage.objects.using(using).filter(pk=message.pk, status=Status.PENDING)
+        rows.update(attempts=F("attempts") + 1, **changes)
+    message.attempts += 1
+
+
+def _close(message: OutboxMessage, status: str, **changes: object) -> None:
+    _write(message, status=status, due_at=None, sender="", settled_at=timezone.now(), **changes)
+
+
+def _cut_down(message: OutboxMessage) -> str:
+    """Return the failure without all that may be long."""
+    fields = json.loads(message.body)
+    failure = Failure(fields["error_code"], cut(fields["error_message"], 200), retryable=fields["retryable"])
+    return failure_body(message.token, encode_failure(failure, 2_048))
+
+
+def _follow(message: OutboxMessage, error: str) -> OutboxMessage:
+    """Write the failure that follows a refused success."""
+    return _insert(
+        _alias(message),
+        record=message.record,
+        token=message.token,
+        token_hash=message.token_hash,
+        kind=Kind.FAIL,
+        body=failure_body(message.token, error),
+        attempt=message.attempt,
+        execution_id=message.execution_id,
+        worker_id=message.worker_id,
+        server=message.server,
+    )
+
+
+def _insert(using: str, **fields: Any) -> OutboxMessage:
+    """Write a new message that its writer is about to send."""
+    message = OutboxMessage(
+        status=Status.PENDING,
+        due_at=dialect_of(using).now_ms(HOLD_SECONDS),
+        sender=uuid4().hex,
+        created_at=timezone.now(),
+        **fields,
+    )
+    message.save(using=using, force_insert=True)
+    return message

@@ -1,0 +1,185 @@
+"""JSON in and out: strict encoding of what handlers return, fingerprints of what they were given.
+
+What is encoded here is stored and sent as it is, so everything that a runtime or a database could refuse is
+refused here, with the path of the culprit, before anything was written.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import hashlib
+import json
+import math
+from collections.abc import Callable, Mapping
+from decimal import Decimal
+from typing import Any
+
+from django.core.serializers.json import DjangoJSONEncoder
+
+from orbit_django.exceptions import PayloadError, PayloadTooLargeError
+from orbit_django.protocol import Completion, Failure
+
+MAX_DEPTH = 100  # strict parsers commonly stop at 128 levels; the body adds its own
+CUT_MARK = " […]"
+_default: Callable[[Any], Any] = DjangoJSONEncoder().default
+
+
+def plain(value: Any, path: str = "$", depth: int = 0) -> Any:
+    """Return the value as plain JSON types; raise PayloadError naming the path of what has no such form.
+
+    Dataclasses and pydantic models become objects; Decimal, dates, times, UUID and lazy texts become texts as
+    Django's own encoder writes them (O157, O090).
+    """
+    if depth > MAX_DEPTH:
+        raise PayloadError(path, f"is nested deeper than {MAX_DEPTH} levels, or contains itself")
+    if value is None or isinstance(value, bool | int):
+        return value
+    if isinstance(value, str):
+        return _valid_text(value, path)
+    if isinstance(value, float):
+        return _finite(value, path)
+    if isinstance(value, list | tuple):
+        return [plain(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
+    if isinstance(value, Mapping):
+        return {_key(name, path): plain(item, f"{path}.{name}", depth + 1) for name, item in value.items()}
+    return plain(_simpler(value, path), path, depth + 1)
+
+
+def _valid_text(value: str, path: str) -> str:
+    if not value.isascii():
+        try:
+            value.encode()
+        except UnicodeEncodeError:
+            raise PayloadError(ascii(path)[1:-1], "holds half of a surrogate pair, which no JSON can carry") from None
+    return value
+
+
+def _finite(value: float, path: str) -> float:
+    if not math.isfinite(value):
+        raise PayloadError(path, f"is {value}, which JSON does not have")
+    return value
+
+
+def _key(name: object, path: str) -> str:
+    if not isinstance(name, str):
+        raise PayloadError(path, f"has the key {name!r} of type {type(name).__name__}; JSON keys are texts")
+    return _valid_text(name, f"{path}.{name}")
+
+
+def _simpler(value: Any, path: str) -> Any:
+    """Return a rich value one step closer to JSON."""
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+    if hasattr(type(value), "model_dump"):
+        return value.model_dump(mode="json")
+    if isinstance(value, Decimal) and not value.is_finite():
+        raise PayloadError(path, f"is {value}, which JSON does not have")
+    try:
+        return _default(value)
+    except (TypeError, ValueError):
+        raise PayloadError(path, f"is of type {type(value).__name__}, which has no JSON form") from None
+
+
+def compact(value: Any, *, is_ascii: bool = True) -> str:
+    """Return plain JSON types as text without blanks.
+
+    ASCII by default: such a text survives every database encoding, U+0000 included.
+    """
+    try:
+        return json.dumps(value, ensure_ascii=is_ascii, allow_nan=False, separators=(",", ":"))
+    except ValueError as error:  # an integer with thousands of digits
+        raise PayloadError("$", str(error)) from None
+
+
+def encode_output(value: dict[str, Any], limit: int, token: str = "") -> str:
+    """Return a plain JSON object as text (O090).
+
+    The whole request body is measured against ``limit``, in bytes; PayloadTooLargeError names both. A text that
+    only fits unescaped is written in UTF-8.
+    """
+    text = compact(value)
+    if len(body_of(token, Completion(text))) > limit:
+        text = compact(value, is_ascii=False)
+        size = len(body_of(token, Completion(text)).encode())
+        if size > limit:
+            raise PayloadTooLargeError(size, limit)
+    return text
+
+
+def encode_failure(failure: Failure, limit: int) -> str:
+    """Return a failure's fields as JSON text, cut to fit ``limit`` bytes (a failure is never too large to report)."""
+    code = _without_surrogates(failure.code).strip()[:200] or "UNHANDLED_EXCEPTION"
+    room = max(limit // 4, 256)
+    fields: dict[str, Any] = {
+        "error_code": code,
+        "error_message": cut(_without_surrogates(failure.message), room // 6),
+        "retryable": bool(failure.retryable),
+    }
+    if failure.details is not None:
+        details = _lenient(failure.details)
+        text = compact(details)
+        fields["details"] = details if len(text) <= room else {"cut": True, "text": cut(text, room // 2)}
+    return compact(fields)
+
+
+def body_of(token: str, outcome: Completion) -> str:
+    """Return the request body that completes the token (O090)."""
+    return f'{{"token":{compact(token)},"output":{outcome.output}}}'
+
+
+def failure_body(token: str, fields: str) -> str:
+    """Return the request body that fails the token with the fields of ``encode_failure`` (O100)."""
+    return f'{{"token":{compact(token)},{fields[1:]}'
+
+
+def fingerprint(value: Any) -> str:
+    """Return a digest that is equal for equal JSON values.
+
+    Member order, spacing, escapes and the form of a number (1, 1.0, 1e0) make no difference; true is not 1.
+    """
+    text = json.dumps(_normal(value), ensure_ascii=True, separators=(",", ":"), sort_keys=True)
+    return hashlib.sha256(text.encode()).hexdigest()
+
+
+def digest(*parts: str) -> str:
+    """Return a digest of texts that no other list of texts shares; any text will do, of any length."""
+    sha = hashlib.sha256()
+    for part in parts:
+        raw = part.encode("utf-8", "surrogatepass")
+        sha.update(len(raw).to_bytes(8, "big") + raw)
+    return sha.hexdigest()
+
+
+def cut(text: str, length: int) -> str:
+    """Return a text for people, shortened with a mark when it is longer than ``length``."""
+    return text if len(text) <= length else text[: max(length - len(CUT_MARK), 0)] + CUT_MARK
+
+
+def storable(text: str, length: int | None = None) -> str:
+    """Return a text that every database can keep: no U+0000, no half surrogates; cut when a length is given."""
+    text = _without_surrogates(text.replace("\x00", "\N{REPLACEMENT CHARACTER}"))
+    return text if length is None else cut(text, length)
+
+
+def _without_surrogates(text: str) -> str:
+    return text if text.isascii() else text.encode("utf-8", "replace").decode()
+
+
+def _normal(value: Any) -> Any:
+    if isinstance(value, float) and value.is_integer():
+        return int(value)
+    if isinstance(value, list):
+        return [_normal(item) for item in value]
+    if isinstance(value, dict):
+        return {name: _normal(item) for name, item in value.items()}
+    return value
+
+
+def _lenient(details: Any) -> Any:
+    """Return details as JSON whatever they are: what has no JSON form is shown as text."""
+    try:
+        value = plain(details)
+        compact(value)
+    except (PayloadError, RecursionError):
+        return {"text": cut(_without_surrogates(repr(details)), 2_000)}
+    return value

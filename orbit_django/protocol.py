@@ -1,0 +1,224 @@
+"""The words of the wire: frozen values that a worker and a runtime exchange.
+
+Nothing here does anything but hold and check values. Clause numbers are those of ``docs/protocol.md``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Any
+
+from orbit_django.exceptions import PayloadError
+
+API_VERSION = "orbit-api/1"
+RESERVED_PREFIX = "orbit."
+MAX_WAIT_MS = 60_000
+
+REASON_CONTRACT = "output violates the task contract"
+REASON_STALE = "stale attempt"
+REASON_DUPLICATE = "duplicate result"
+REASON_UNKNOWN_TOKEN = "unknown token"  # noqa: S105  (the words of the wire)
+BENIGN_REASONS = (REASON_DUPLICATE, REASON_STALE, REASON_UNKNOWN_TOKEN)
+
+
+class Code(StrEnum):
+    """Error codes that a worker makes itself (O186 and our own)."""
+
+    UNHANDLED_EXCEPTION = "UNHANDLED_EXCEPTION"
+    INVALID_INPUT = "INVALID_INPUT"
+    INVALID_RESULT = "INVALID_RESULT"
+    UNKNOWN_TASK = "UNKNOWN_TASK"
+    CANCELLED = "CANCELLED"
+    IDEMPOTENCY_CONFLICT = "IDEMPOTENCY_CONFLICT"
+    EFFECT_UNCERTAIN = "EFFECT_UNCERTAIN"
+    RESULT_TOO_LARGE = "RESULT_TOO_LARGE"
+    RESULT_REFUSED = "RESULT_REFUSED"
+    DELIVERY_LIMIT = "DELIVERY_LIMIT"
+
+
+class Kind(StrEnum):
+    """The two ways to report an attempt."""
+
+    COMPLETE = "complete"
+    FAIL = "fail"
+
+
+class StepKind(StrEnum):
+    """What sort of step a ``step_id`` names; it is part of a record's scope (O072)."""
+
+    PLAIN = "plain"
+    COMPENSATION = "compensation"
+    HANDLER = "handler"
+
+    @classmethod
+    def of(cls, step_id: str) -> StepKind:
+        """Return the kind: ``compensate:…``, ``on_<kind>:…``, or anything else."""
+        if step_id.startswith("compensate:"):
+            return cls.COMPENSATION
+        if step_id.startswith("on_") and ":" in step_id:
+            return cls.HANDLER
+        return cls.PLAIN
+
+
+@dataclass(frozen=True, slots=True, order=True)
+class Contract:
+    """A task that a worker announces (O052): its name and contract version, exactly as the runtime knows them."""
+
+    task_name: str
+    contract_version: str
+
+
+@dataclass(frozen=True, slots=True)
+class Registration:
+    """What a worker says of itself when it opens a session (O052)."""
+
+    worker_id: str
+    runtime: str
+    contracts: tuple[Contract, ...]
+    sdk: str
+
+
+@dataclass(frozen=True, slots=True)
+class Session:
+    """An open session (O054); both times are milliseconds."""
+
+    session_id: str
+    heartbeat_interval_ms: int
+    session_timeout_ms: int
+    warnings: tuple[str, ...] = ()
+
+    @classmethod
+    def from_wire(cls, body: object) -> Session:
+        """Read a register answer; raise PayloadError when it is none."""
+        fields = _object(body)
+        return cls(
+            session_id=_text(fields, "worker_session_id", is_filled=True),
+            heartbeat_interval_ms=_count(fields, "heartbeat_interval_ms") or 5_000,
+            session_timeout_ms=_count(fields, "session_timeout_ms") or 30_000,
+            warnings=tuple(str(text) for text in _list(fields, "warnings")),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Assignment:
+    """One delivery of one attempt of a step (O070 to O078)."""
+
+    token: str = field(repr=False)  # a secret of this delivery: echoed in the report, shown to nobody
+    execution_id: str
+    workflow: str
+    workflow_version: str
+    step_id: str
+    task_name: str
+    contract_version: str
+    input: Any = field(repr=False)
+    idempotency_key: str
+    attempt: int = 1
+    redelivery: bool = False
+    deadline_ms: int | None = None  # Unix epoch milliseconds by the runtime's clock
+    timeout_ms: int | None = None  # milliseconds from the dispatch to the result
+
+    @property
+    def contract(self) -> Contract:
+        """The pair by which the handler is looked up."""
+        return Contract(self.task_name, self.contract_version)
+
+    @property
+    def step_kind(self) -> StepKind:
+        """The kind of step, part of the record's scope."""
+        return StepKind.of(self.step_id)
+
+    @classmethod
+    def from_wire(cls, body: object) -> Assignment:
+        """Read a poll answer; unknown fields are ignored (O012), a missing one raises PayloadError."""
+        fields = _object(body)
+        if "input" not in fields:
+            raise PayloadError("$.input", "missing")
+        return cls(
+            token=_text(fields, "token", is_filled=True),
+            execution_id=_text(fields, "execution_id"),
+            workflow=_text(fields, "workflow"),
+            workflow_version=_text(fields, "workflow_version"),
+            step_id=_text(fields, "step_id"),
+            task_name=_text(fields, "task_name"),
+            contract_version=_text(fields, "contract_version"),
+            input=fields["input"],
+            idempotency_key=_text(fields, "idempotency_key"),
+            attempt=_count(fields, "attempt") or 1,
+            redelivery=fields.get("redelivery") is True,
+            deadline_ms=_count(fields, "deadline_ms"),
+            timeout_ms=_count(fields, "timeout_ms"),
+        )
+
+
+@dataclass(frozen=True, slots=True)
+class Completion:
+    """A success: ``output`` is the JSON text of an object, as it is stored and sent (O090)."""
+
+    output: str = field(repr=False)
+
+
+@dataclass(frozen=True, slots=True)
+class Failure:
+    """A failed attempt (O100); ``details`` is any JSON value or None."""
+
+    code: str
+    message: str
+    retryable: bool
+    details: Any = field(default=None, repr=False)
+
+
+Outcome = Completion | Failure
+
+
+@dataclass(frozen=True, slots=True)
+class Receipt:
+    """The runtime's final answer to a report (O092); ``reason`` is empty when it was accepted."""
+
+    accepted: bool
+    reason: str = ""
+
+    @property
+    def is_benign(self) -> bool:
+        """Whether a refusal only says that somebody else was first (O123 to O125)."""
+        return self.reason.startswith(BENIGN_REASONS)
+
+    @classmethod
+    def from_wire(cls, body: object) -> Receipt:
+        """Read an answer to complete or fail; raise PayloadError when it is none."""
+        fields = _object(body)
+        accepted = fields.get("accepted")
+        if not isinstance(accepted, bool):
+            raise PayloadError("$.accepted", "is not true or false")
+        reason = fields.get("reason")
+        return cls(accepted, "" if accepted or reason is None else str(reason))
+
+
+def _object(body: object) -> Mapping[str, Any]:
+    if not isinstance(body, Mapping):
+        raise PayloadError("$", "is not an object")
+    return body
+
+
+def _text(fields: Mapping[str, Any], name: str, *, is_filled: bool = False) -> str:
+    value = fields.get(name)
+    if not isinstance(value, str) or (is_filled and not value):
+        raise PayloadError(f"$.{name}", "is not a text" if value is not None else "missing")
+    return value
+
+
+def _count(fields: Mapping[str, Any], name: str) -> int | None:
+    """Return a whole number, also one sent as a numeric text; None when absent or null."""
+    value = fields.get(name)
+    if value is None:
+        return None
+    try:
+        return int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise PayloadError(f"$.{name}", "is not a whole number") from None
+
+
+def _list(fields: Mapping[str, Any], name: str) -> list[Any]:
+    value = fields.get(name)
+    return value if isinstance(value, list) else []

@@ -1,0 +1,190 @@
+"""Handlers: the ``@task`` decorator, what it records, and the registry that finds it again.
+
+Nothing here raises for a handler that cannot be served: the fault is kept, system checks show it, and only a
+worker refuses to start.
+"""
+
+from __future__ import annotations
+
+import fnmatch
+import inspect
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass
+from importlib import import_module
+from typing import Any, TypeVar
+
+from django.apps import apps
+from django.utils.module_loading import module_has_submodule
+
+from orbit_django import shapes
+from orbit_django.exceptions import ConfigurationError
+from orbit_django.protocol import RESERVED_PREFIX, Contract
+
+MODULE = "tasks_orbit"
+Function = TypeVar("Function", bound=Callable[..., Any])
+
+
+@dataclass(frozen=True, slots=True)
+class Task:
+    """One handler: the function and everything that was said about it."""
+
+    contract: Contract
+    function: Callable[..., Any]
+    is_atomic: bool = True  # whether handler, record and message share one transaction
+    using: str | None = None  # database alias; None: the DATABASE setting
+    input_type: Any = None  # the type that the input is read as; None: the JSON value itself
+    output_type: Any = None  # the type that the result must have; None: any JSON object
+    is_sensitive: bool = False  # whether inputs and outputs are hidden from people
+    description: str = ""
+
+    @property
+    def place(self) -> str:
+        """Where the function is written, for messages to people."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        line = f":{code.co_firstlineno}" if code else ""
+        return f"{self.function.__module__}.{self.function.__qualname__}{line}"
+
+    @property
+    def source(self) -> tuple[str, int] | None:
+        """File and line of the function; the same for a module that was imported under two names."""
+        code = getattr(inspect.unwrap(self.function), "__code__", None)
+        return (code.co_filename, code.co_firstlineno) if code else None
+
+    @property
+    def takes_context(self) -> bool:
+        """Whether the handler wants ``(input, ctx)`` or only ``(input)``."""
+        return len(_positional(self.function)) > 1
+
+
+class Registry:
+    """The handlers of this process by task name and contract version, and what is wrong with them."""
+
+    def __init__(self) -> None:
+        self._tasks: dict[Contract, Task] = {}
+        self.faults: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._tasks)
+
+    def __iter__(self) -> Iterator[Task]:
+        return iter(sorted(self._tasks.values(), key=lambda task: task.contract))
+
+    def add(self, task: Task) -> None:
+        """Keep a handler, or the fault for which it cannot be served."""
+        held = self._tasks.get(task.contract)
+        name, version = task.contract.task_name, task.contract.contract_version
+        if name.startswith(RESERVED_PREFIX):
+            self.faults.append(f"{task.place}: {name!r} is reserved: {RESERVED_PREFIX}* belongs to the runtime")
+        elif held is None:
+            self._tasks[task.contract] = task
+        elif held.source == task.source and held.function.__module__ != task.function.__module__:
+            self.faults.append(
+                f"{name} {version}: one file is imported under two names, "
+                f"{held.function.__module__} and {task.function.__module__}; use one of them everywhere"
+            )
+        else:
+            self.faults.append(f"{name} {version} has two handlers: {held.place} and {task.place}")
+
+    def get(self, contract: Contract) -> Task | None:
+        """Return the handler of exactly this name and version."""
+        return self._tasks.get(contract)
+
+    def select(self, patterns: Iterable[str] = (), excluded: Iterable[str] = ()) -> tuple[Task, ...]:
+        """Return the handlers whose names match; raise ConfigurationError for a pattern that matches none."""
+        chosen = list(self)
+        for pattern in (*patterns, *excluded):
+            if not any(fnmatch.fnmatchcase(task.contract.task_name, pattern) for task in chosen):
+                raise ConfigurationError(f"the task pattern {pattern!r} matches none of {len(chosen)} tasks")
+        if patterns:
+            chosen = [task for task in chosen if _matches(task, patterns)]
+        return tuple(task for task in chosen if not _matches(task, excluded))
+
+
+registry = Registry()
+
+
+def task(  # noqa: PLR0913  (what can be said about a handler, each by name)
+    name: str,
+    *,
+    version: str,
+    atomic: bool = True,
+    using: str | None = None,
+    output: Any = None,
+    sensitive: bool = False,
+    description: str = "",
+) -> Callable[[Function], Function]:
+    """Serve a task: ``@task("payments.charge", version="1.0.0")`` above ``def charge(input, ctx)``.
+
+    ``name`` and ``version`` are exactly those of the contract (O059). ``atomic`` runs the handler inside the
+    transaction that also holds its record and its result. ``using`` is the database alias of that transaction,
+    ``output`` a type that overrides the return annotation, ``sensitive`` hides inputs and outputs from people.
+    The function itself is returned unchanged.
+    """
+
+    def register(function: Function) -> Function:
+        try:
+            registry.add(
+                Task(
+                    contract=Contract(_named(name, "name"), _named(version, "version")),
+                    function=function,
+                    is_atomic=atomic,
+                    using=using,
+                    input_type=_input_type(function),
+                    output_type=_output_type(function, output),
+                    is_sensitive=sensitive,
+                    description=description or inspect.getdoc(function) or "",
+                )
+            )
+        except ConfigurationError as error:
+            registry.faults.append(f"{function.__module__}.{function.__qualname__}: {error}")
+        return function
+
+    return register
+
+
+def discover() -> None:
+    """Import ``tasks_orbit`` of every installed app; errors of an existing module are raised as they are."""
+    for app in apps.get_app_configs():
+        if app.module is not None and module_has_submodule(app.module, MODULE):
+            import_module(f"{app.name}.{MODULE}")
+
+
+def _matches(task: Task, patterns: Iterable[str]) -> bool:
+    return any(fnmatch.fnmatchcase(task.contract.task_name, pattern) for pattern in patterns)
+
+
+def _named(value: Any, what: str) -> str:
+    if not isinstance(value, str) or not value.strip() or "\x00" in value:
+        raise ConfigurationError(f"the task's {what} is to be a text that is not blank, found {value!r}")
+    return value
+
+
+def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
+    kinds = (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD)
+    return [item for item in inspect.signature(function).parameters.values() if item.kind in kinds]
+
+
+def _input_type(function: Callable[..., Any]) -> Any:
+    positional = _positional(function)
+    required = [item for item in positional if item.default is inspect.Parameter.empty]
+    if not positional or len(required) > 2:
+        raise ConfigurationError("a handler takes (input, ctx) or (input)")
+    found = _evaluated(positional[0].annotation, function)
+    return found if shapes.is_shape(found) else None
+
+
+def _output_type(function: Callable[..., Any], declared: Any) -> Any:
+    found = declared if declared is not None else _evaluated(inspect.signature(function).return_annotation, function)
+    if found in (str, int, float, bool, list, tuple, set, bytes):
+        raise ConfigurationError(f"declares the output {found.__name__}; a handler returns a JSON object")
+    return found if shapes.is_shape(found) else None
+
+
+def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
+    if not isinstance(annotation, str):
+        return annotation
+    scope = getattr(inspect.unwrap(function), "__globals__", {})
+    try:
+        return eval(annotation, scope)  # noqa: S307  (the project's own annotation, postponed by its author)
+    except NameError as error:
+        raise ConfigurationError(f"the annotation {annotation!r} cannot be read: {error}") from None

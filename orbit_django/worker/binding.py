@@ -1,0 +1,45 @@
+"""Which binding a worker speaks: chosen by name, or by the dotted path of a project's own."""
+
+from __future__ import annotations
+
+from urllib.parse import urlsplit
+
+from django.utils.module_loading import import_string
+
+from orbit_django.conf import OrbitSettings
+from orbit_django.exceptions import ConfigurationError
+from orbit_django.transports.base import Transport
+from orbit_django.transports.http import HttpTransport
+
+LOOPBACK = ("localhost", "127.0.0.1", "::1")
+
+
+def open_transport(settings: OrbitSettings) -> Transport:
+    """Return the binding that TRANSPORT names; a dotted path names a callable that takes the settings.
+
+    Raises ConfigurationError for a name that is none, and for certificates that cannot be used.
+    """
+    settings.credential  # noqa: B018  (a token file that cannot be read is a mistake of the start)
+    if settings.transport == "http":
+        return HttpTransport(
+            settings.server,
+            credential=lambda: settings.credential,
+            ca_cert=settings.ca_cert,
+            client_cert=settings.client_cert,
+            client_key=settings.client_key,
+            proxy=settings.proxy,
+        )
+    if "." not in settings.transport:
+        raise ConfigurationError(f"TRANSPORT: {settings.transport!r} is unknown; expected 'http' or a dotted path")
+    try:
+        opened: Transport = import_string(settings.transport)(settings)
+    except ImportError as error:
+        raise ConfigurationError(f"TRANSPORT: {settings.transport!r} cannot be imported: {error}") from None
+    return opened
+
+
+def is_credential_exposed(settings: OrbitSettings) -> bool:
+    """Return whether the token travels unencrypted to another machine."""
+    parts = urlsplit(settings.server)
+    is_local = (parts.hostname or "") in LOOPBACK or (parts.hostname or "").startswith("127.")
+    return parts.scheme == "http" and not is_local and settings.credential is not None

@@ -1,0 +1,31 @@
+"""Sending what is owed without a worker: one pass over everything that no sender holds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+from orbit_django import outbox
+from orbit_django.clock import SystemClock
+from orbit_django.outbox import Origin
+from orbit_django.transports.base import Transport
+from orbit_django.worker.gate import DatabaseGate
+from orbit_django.worker.relay import Relay
+
+BATCH = 1  # held only while it is being sent
+
+
+def flush(
+    transport: Transport, origin: Origin, aliases: Iterable[str], redact: Callable[[str], str]
+) -> tuple[int, int]:
+    """Try each sendable message once; return how many were tried and how many are left for this runtime."""
+    relay = Relay(transport, origin, aliases, clock=SystemClock(), gate=DatabaseGate(), redact=redact)
+    count = left = 0
+    for using in aliases:
+        tried: set[int] = set()
+        while found := outbox.claim_due(using, origin, BATCH, is_flush=True, skip=tried):
+            for message in found:
+                tried.add(message.pk)
+                relay.deliver(message)
+        count += len(tried)
+        left += outbox.sendable_count(using, origin)
+    return count, left

@@ -1,0 +1,78 @@
+"""Heartbeats: keep the session alive at the pace the runtime asked for, and pass cancellations on.
+
+Independent of handlers, polls and the database: nothing here may wait for any of them (O081, O154).
+"""
+
+from __future__ import annotations
+
+import logging
+
+from orbit_django.clock import Clock
+from orbit_django.exceptions import NoAnswerError, RefusedError, UnknownSessionError
+from orbit_django.protocol import Session
+from orbit_django.transports.base import Transport
+from orbit_django.worker.held import Held
+from orbit_django.worker.runner import StoppedError
+from orbit_django.worker.session import SessionHolder
+
+logger = logging.getLogger(__name__)
+
+NO_SESSION_WAIT_SECONDS = 0.05
+CALL_SECONDS = 10.0
+
+
+class Heartbeat:
+    """The loop that beats; its step is one beat."""
+
+    name = "heartbeat"
+
+    def __init__(self, transport: Transport, session: SessionHolder, held: Held, clock: Clock) -> None:
+        self._transport = transport
+        self._session = session
+        self._held = held
+        self._clock = clock
+        self._beating: str | None = None
+        self._next_at = 0.0
+        self._failures = 0
+        self.last_at: float | None = None
+
+    def step(self) -> float:
+        """Beat when it is time; return the seconds until the next beat."""
+        session = self._session.peek()
+        if session is None:
+            return self._reopen()
+        now = self._clock.monotonic()
+        interval = session.heartbeat_interval_ms / 1000
+        if session.session_id != self._beating:
+            self._beating, self._next_at = session.session_id, now + interval
+        if now < self._next_at:
+            return min(self._next_at - now, 0.25)  # a new session has a pace of its own
+        self._next_at = max(self._next_at + interval, now)  # late beats do not pile up
+        self._beat(session)
+        return 0.0
+
+    def _reopen(self) -> float:
+        """Open a session when no loop is free to do it."""
+        if len(self._held):
+            try:
+                self._session.current()
+            except StoppedError:
+                return CALL_SECONDS / 10
+        return NO_SESSION_WAIT_SECONDS
+
+    def _beat(self, session: Session) -> None:
+        limit = min(CALL_SECONDS, max(session.session_timeout_ms / 3000, 0.5))
+        try:
+            tokens = self._transport.heartbeat(session.session_id, timeout_seconds=limit)
+        except UnknownSessionError:
+            self._session.lost(session.session_id)
+            return
+        except (NoAnswerError, RefusedError) as error:
+            self._failures += 1
+            if self._failures in (1, 10, 100):
+                logger.warning("a heartbeat failed", extra={"error": str(error), "failures": self._failures})
+            return
+        self._failures = 0
+        self.last_at = self._clock.monotonic()
+        if tokens:
+            self._held.cancel(tokens)

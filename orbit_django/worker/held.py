@@ -1,0 +1,54 @@
+"""The deliveries that this process holds: from their receipt until their report was sent or left to the relay."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Iterable
+
+from orbit_django.context import CancelReason, TaskContext
+
+
+class Held:
+    """Contexts by token, and the news for them; safe from every thread."""
+
+    def __init__(self) -> None:
+        self._changed = threading.Condition()
+        self._contexts: dict[str, TaskContext] = {}
+        self._is_closed = False
+
+    def __len__(self) -> int:
+        return len(self._contexts)
+
+    def add(self, context: TaskContext) -> bool:
+        """Begin to hold a delivery; return False when nothing is taken any more."""
+        with self._changed:
+            if self._is_closed:
+                return False
+            self._contexts[context.token] = context
+            return True
+
+    def remove(self, context: TaskContext) -> None:
+        """Let go of a delivery."""
+        with self._changed:
+            self._contexts.pop(context.token, None)
+            self._changed.notify_all()
+
+    def cancel(self, tokens: Iterable[str]) -> None:
+        """Tell the handlers of these deliveries to stop; unknown tokens are nobody's here (O082)."""
+        with self._changed:
+            found = [self._contexts[token] for token in tokens if token in self._contexts]
+        for context in found:
+            context.cancelled.cancel(CancelReason.RUNTIME)
+
+    def cancel_all(self) -> None:
+        """Tell every handler to stop because the process must end."""
+        with self._changed:
+            found = list(self._contexts.values())
+        for context in found:
+            context.cancelled.cancel(CancelReason.SHUTDOWN)
+
+    def close_when_empty(self, seconds: float) -> bool:
+        """Wait until nothing is held and then take nothing more; return whether it came to that."""
+        with self._changed:
+            self._is_closed = self._changed.wait_for(lambda: not self._contexts, seconds)
+            return self._is_closed

@@ -1,0 +1,41 @@
+"""Database connections of a worker's threads, kept as Django keeps them between requests."""
+
+from __future__ import annotations
+
+import contextlib
+
+from django.db import connections
+
+
+def before_task() -> None:
+    """Drop connections that are broken or too old; never inside somebody's transaction."""
+    for connection in connections.all(initialized_only=True):
+        if not connection.in_atomic_block:
+            connection.queries_log.clear()
+            connection.close_if_unusable_or_obsolete()
+
+
+def after_task() -> list[str]:
+    """Leave nothing of a task behind; return the aliases on which it had left a transaction open."""
+    left = [connection.alias for connection in connections.all(initialized_only=True) if _has_transaction(connection)]
+    for alias in left:
+        discard(alias)
+    before_task()
+    return left
+
+
+def discard(alias: str) -> None:
+    """Close this thread's connection whatever state it is in; the next use opens a new one."""
+    connection = connections[alias]
+    del connections[alias]
+    raw, connection.connection = connection.connection, None
+    if raw is not None:
+        with contextlib.suppress(Exception):  # a driver says in its own words that it was closed already
+            raw.close()
+
+
+def _has_transaction(connection: object) -> bool:
+    """Return whether a transaction is open that nobody will end."""
+    is_open = getattr(connection, "connection", None) is not None
+    wants = getattr(connection, "settings_dict", {}).get("AUTOCOMMIT", True)
+    return is_open and (connection.in_atomic_block or (wants and not connection.get_autocommit()))  # type: ignore[attr-defined]

@@ -1,0 +1,148 @@
+"""One call of a handler: its input read, its surroundings clean, its result or its error made reportable."""
+
+from __future__ import annotations
+
+import contextvars
+import traceback
+from collections.abc import Callable
+from typing import Any
+
+from asgiref.sync import async_to_sync, iscoroutinefunction
+
+from orbit_django import payloads, shapes
+from orbit_django.context import CancelReason, TaskContext
+from orbit_django.exceptions import PayloadError, PayloadTooLargeError, TaskCancelled, TaskError
+from orbit_django.protocol import Assignment, Code, Failure
+from orbit_django.tasks import Task
+
+TRACEBACK_LIMIT = 20_000
+
+
+class AbandonedError(Exception):
+    """A handler stopped because the process must end: nothing is reported, the runtime delivers again."""
+
+
+class HandlerError(Exception):
+    """A handler, its input or its result failed; ``__cause__`` is what it raised."""
+
+
+def invoke(task: Task, assignment: Assignment, context: TaskContext, scope: contextvars.Context) -> Any:
+    """Call the handler inside ``scope`` and return what it returned; raise HandlerError for whatever it raised.
+
+    The scope is a copy of the thread's clean context, so that language, time zone and context variables that a
+    handler changes end with it. A coroutine runs in an event loop of its own, and its ORM calls in this thread,
+    so in this transaction (O181).
+    """
+    try:
+        return scope.run(_call, task, assignment, context)
+    except BaseException as error:
+        raise HandlerError from error
+
+
+def encode(task: Task, result: Any, token: str, limit: int) -> str:
+    """Return the result as it will be stored and sent; raise HandlerError when it cannot be (O157)."""
+    try:
+        value = payloads.plain({} if result is None and task.output_type is None else result)
+        if not isinstance(value, dict):
+            raise PayloadError("$", f"is {_named(result)}; a handler returns a JSON object")
+        if task.output_type is not None:
+            shapes.read(value, task.output_type)
+        return payloads.encode_output(value, limit, token)
+    except PayloadError as error:
+        raise HandlerError from ResultError(error)
+    except (PayloadTooLargeError, RecursionError) as error:
+        raise HandlerError from error
+
+
+class ResultError(Exception):
+    """A result that is not what was promised; kept apart from a bad input."""
+
+    def __init__(self, error: PayloadError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def failure_of(error: BaseException, context: TaskContext, redact: Callable[[str], str]) -> Failure:
+    """Return the failure that reports what a handler raised; raise AbandonedError when nothing is to be reported."""
+    match error:
+        case TaskError():
+            failure = _declared(error)
+        case TaskCancelled() if context.cancelled.reason == CancelReason.SHUTDOWN:
+            raise AbandonedError
+        case TaskCancelled() if context.is_cancelled:
+            failure = Failure(Code.CANCELLED, str(error) or "the handler stopped", retryable=True)
+        case ResultError(error=wrong):
+            failure = Failure(Code.INVALID_RESULT, f"the result: {wrong}", retryable=False, details=_located(wrong))
+        case PayloadTooLargeError(size=size, limit=limit):
+            details = {"size": size, "limit": limit}
+            failure = Failure(Code.RESULT_TOO_LARGE, str(error), retryable=False, details=details)
+        case InputError(error=wrong):
+            failure = Failure(Code.INVALID_INPUT, f"the input: {wrong}", retryable=False, details=_located(wrong))
+        case _:
+            failure = _unhandled(error)
+    return _redacted(failure, redact)
+
+
+class InputError(Exception):
+    """An input that does not have the type that the handler asks for."""
+
+    def __init__(self, error: PayloadError) -> None:
+        super().__init__(str(error))
+        self.error = error
+
+
+def _call(task: Task, assignment: Assignment, context: TaskContext) -> Any:
+    value = assignment.input
+    if task.input_type is not None:
+        try:
+            value = shapes.read(value, task.input_type)
+        except PayloadError as error:
+            raise InputError(error) from None
+    arguments = (value, context) if task.takes_context else (value,)
+    if iscoroutinefunction(task.function):
+        return async_to_sync(task.function)(*arguments)
+    return task.function(*arguments)
+
+
+def _declared(error: TaskError) -> Failure:
+    code = str(error.code or "").strip() or Code.UNHANDLED_EXCEPTION
+    return Failure(code, str(error.message), retryable=bool(error.retryable), details=error.details)
+
+
+def _unhandled(error: BaseException) -> Failure:
+    lines = traceback.format_exception(error)
+    return Failure(
+        Code.UNHANDLED_EXCEPTION,
+        _text_of(error),
+        retryable=True,
+        details={"type": type(error).__qualname__, "traceback": "".join(lines)[-TRACEBACK_LIMIT:]},
+    )
+
+
+def _text_of(error: BaseException) -> str:
+    try:
+        return str(error) or type(error).__name__
+    except Exception:  # noqa: BLE001  (the handler's exception is the handler's code as well)
+        return type(error).__name__
+
+
+def _located(wrong: PayloadError) -> dict[str, Any]:
+    return {"path": wrong.path, "fields": wrong.fields}
+
+
+def _named(value: Any) -> str:
+    return "null" if value is None else f"of type {type(value).__name__}"
+
+
+def _redacted(failure: Failure, redact: Callable[[str], str]) -> Failure:
+    return Failure(failure.code, redact(failure.message), failure.retryable, _each_text(failure.details, redact))
+
+
+def _each_text(value: Any, redact: Callable[[str], str]) -> Any:
+    if isinstance(value, str):
+        return redact(value)
+    if isinstance(value, dict):
+        return {name: _each_text(item, redact) for name, item in value.items()}
+    if isinstance(value, list | tuple):
+        return [_each_text(item, redact) for item in value]
+    return value

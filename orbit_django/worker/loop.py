@@ -1,0 +1,152 @@
+"""One poll loop: ask for a task when there is room, have it executed, report, and ask again (O180)."""
+
+from __future__ import annotations
+
+import logging
+import threading
+from functools import partial
+
+from orbit_django.clock import Clock
+from orbit_django.context import TaskContext
+from orbit_django.exceptions import ConfigurationError, NoAnswerError, RefusedError, UnknownSessionError
+from orbit_django.logs import about
+from orbit_django.models import OutboxMessage
+from orbit_django.protocol import Assignment, Session
+from orbit_django.transports.base import Transport
+from orbit_django.worker import housekeeping
+from orbit_django.worker.executor import Deferred, Executor
+from orbit_django.worker.gate import DatabaseGate
+from orbit_django.worker.held import Held
+from orbit_django.worker.parking import Parking
+from orbit_django.worker.relay import Relay
+from orbit_django.worker.runner import Backoff, StoppedError
+from orbit_django.worker.session import SessionHolder
+
+logger = logging.getLogger(__name__)
+
+REFUSED_WAIT_SECONDS = 5.0
+GATE_WAIT_SECONDS = 0.2
+
+
+class Rooms:
+    """What every loop of a worker shares."""
+
+    def __init__(  # noqa: PLR0913  (a list of rooms, each by name)
+        self,
+        *,
+        transport: Transport,
+        session: SessionHolder,
+        executor: Executor,
+        relay: Relay,
+        parking: Parking,
+        held: Held,
+        gate: DatabaseGate,
+        clock: Clock,
+        stop: threading.Event,
+        worker_id: str,
+        concurrency: int,
+        wait_ms: int,
+    ) -> None:
+        self.transport = transport
+        self.session = session
+        self.executor = executor
+        self.relay = relay
+        self.parking = parking
+        self.held = held
+        self.gate = gate
+        self.clock = clock
+        self.stop = stop
+        self.worker_id = worker_id
+        self.wait_ms = wait_ms
+        self.slots = threading.BoundedSemaphore(concurrency)  # handlers at the same time, parked ones included
+
+
+class PollLoop:
+    """The loop that works; its step is one poll and what comes of it."""
+
+    def __init__(self, rooms: Rooms, number: int) -> None:
+        self.name = f"loop-{number}"
+        self._rooms = rooms
+        self._backoff = Backoff()
+        self._refusal = ""
+
+    def step(self) -> float:
+        """Poll once; return the seconds to wait before the next poll."""
+        rooms = self._rooms
+        if rooms.stop.is_set():
+            raise StoppedError
+        if not rooms.gate.wait(GATE_WAIT_SECONDS):
+            return 0.0
+        session = rooms.session.current()
+        began = rooms.clock.monotonic()
+        try:
+            assignment = rooms.transport.poll(session.session_id, rooms.wait_ms)
+        except UnknownSessionError:
+            rooms.session.lost(session.session_id)
+            return self._backoff.next()
+        except NoAnswerError as error:
+            return self._unanswered(session, error)
+        except (RefusedError, ConfigurationError) as error:  # the latter: a token file that went bad
+            return self._refused(error)
+        self._refusal = ""
+        if assignment is None:
+            return self._empty(rooms.clock.monotonic() - began)
+        self._backoff.reset()
+        self._take(assignment, session)
+        return 0.0
+
+    def _unanswered(self, session: Session, error: NoAnswerError) -> float:
+        if error.is_maybe_processed:
+            self._rooms.session.doubt(session.session_id)
+        wait = self._backoff.next()
+        logger.info("a poll got no answer", extra={"error": str(error), "retry_in": round(wait, 1)})
+        return wait
+
+    def _refused(self, error: Exception) -> float:
+        if str(error) != self._refusal:
+            self._refusal = str(error)
+            logger.error("the runtime refuses this worker's polls", extra={"error": self._refusal})
+        return REFUSED_WAIT_SECONDS + self._backoff.next()
+
+    def _empty(self, seconds: float) -> float:
+        """Poll again at once, unless the runtime answered sooner than it was asked to wait."""
+        if seconds < min(self._rooms.wait_ms / 1000, 1.0) / 2:
+            return self._backoff.next()
+        self._backoff.reset()
+        return 0.0
+
+    def _take(self, assignment: Assignment, session: Session) -> None:
+        """Hold a delivery until its report was sent, left to the relay, or dropped."""
+        rooms = self._rooms
+        context = TaskContext(assignment, worker_id=rooms.worker_id, clock=rooms.clock)
+        if not rooms.held.add(context):
+            return  # the session is being closed: the runtime delivers again
+        logger.debug("a task was received", extra=about(assignment, redelivery=assignment.redelivery))
+        leave = partial(rooms.held.remove, context)
+        ask = partial(self._execute, assignment, context, session)
+        try:
+            is_settled = ask()
+        except BaseException:
+            leave()
+            raise
+        if is_settled:
+            leave()
+        else:
+            rooms.parking.park(context, ask, leave)
+
+    def _execute(self, assignment: Assignment, context: TaskContext, session: Session) -> bool:
+        """Execute and report; return whether the delivery is dealt with, which a busy key is not."""
+        rooms = self._rooms
+        try:
+            with rooms.slots:
+                housekeeping.before_task()
+                result = rooms.executor.execute(assignment, context)
+        except BaseException:
+            rooms.session.doubt(session.session_id)  # nothing was reported: only a new session brings it back
+            raise
+        finally:
+            housekeeping.after_task()
+        if isinstance(result, OutboxMessage):
+            rooms.relay.deliver(result)
+            housekeeping.before_task()
+        return result is not Deferred.PARKED

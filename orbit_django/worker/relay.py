@@ -1,0 +1,201 @@
+"""The relay: sends what is owed to the runtime, until it answers; the only room that reports results.
+
+A loop sends its own message once, right after the commit. What got no answer, and what a dead process left, is
+found here: due messages are taken from the outbox, held, and sent by a few sender threads, so that a slow one
+holds up no other.
+"""
+
+from __future__ import annotations
+
+import heapq
+import logging
+import queue
+import threading
+from collections import deque
+from collections.abc import Callable, Iterable
+from functools import partial
+
+from django.db import DatabaseError, InterfaceError
+
+from orbit_django import outbox
+from orbit_django.clock import Clock
+from orbit_django.dialects import dialect_of
+from orbit_django.exceptions import NoAnswerError, RefusedError
+from orbit_django.models import OutboxMessage
+from orbit_django.outbox import Origin
+from orbit_django.protocol import REASON_CONTRACT, Kind, Receipt
+from orbit_django.transports.base import Transport
+from orbit_django.worker import housekeeping
+from orbit_django.worker.gate import DatabaseGate
+from orbit_django.worker.runner import delay_after
+
+logger = logging.getLogger(__name__)
+
+LOOK_SECONDS = 1.0  # an idle relay asks the database this often
+LOGGED_TRIES = (1, 10, 100, 1000)
+
+
+class Relay:
+    """Delivery of messages; ``step`` is one look at the outbox."""
+
+    name = "relay"
+
+    def __init__(  # noqa: PLR0913  (its surroundings, each by name)
+        self,
+        transport: Transport,
+        origin: Origin,
+        aliases: Iterable[str],
+        *,
+        clock: Clock,
+        gate: DatabaseGate,
+        redact: Callable[[str], str],
+        senders: int = 4,
+        on_due: Callable[[], object] = lambda: None,
+    ) -> None:
+        self._transport = transport
+        self._origin = origin
+        self._aliases = tuple(aliases)
+        self._clock = clock
+        self._gate = gate
+        self._redact = redact
+        self.senders = senders
+        self._on_due = on_due  # told that a message of this process will fall due soon
+        self._taken: queue.SimpleQueue[OutboxMessage] = queue.SimpleQueue()
+        self._lock = threading.Lock()
+        self._busy = 0
+        self._due: list[float] = []  # when messages of this process fall due, on the monotonic clock
+        self._unfiled: deque[Callable[[], object]] = deque()  # answers that the database did not take yet
+        self._fresh = set(self._aliases)  # aliases whose blocked messages were not tried yet
+
+    def deliver(self, message: OutboxMessage) -> None:
+        """Send a message once and file what came of it."""
+        if message.status != OutboxMessage.Status.PENDING:
+            return
+        try:
+            receipt = self._transport.send(Kind(message.kind), outbox.text_of(message))
+        except NoAnswerError as error:
+            self._postpone(message, self._redact(str(error)))
+        except RefusedError as error:
+            self._refused(message, error, self._redact(str(error)))
+        else:
+            self._log(message, receipt)
+            self._file(partial(outbox.settle, message, receipt))
+
+    def step(self) -> float:
+        """Take what is due as far as there are senders; return the seconds until the next look."""
+        housekeeping.before_task()
+        try:
+            count = self._look()
+        except (DatabaseError, InterfaceError) as error:
+            self._lost(error)
+            return LOOK_SECONDS
+        self._gate.open()
+        return 0.02 if count else self._wait_seconds()
+
+    def send_next(self) -> float:
+        """Send one message that ``step`` took, waiting for it a moment; the step of a sender."""
+        try:
+            message = self._taken.get(timeout=0.5)
+        except queue.Empty:
+            return 0.0
+        try:
+            housekeeping.before_task()
+            self.deliver(message)
+        finally:
+            with self._lock:
+                self._busy -= 1
+        return 0.0
+
+    def has_pending(self) -> bool:
+        """Return whether messages that this worker earned have no answer yet."""
+        return any(outbox.is_owed(using, self._origin) for using in self._aliases)
+
+    def _look(self) -> int:
+        while self._unfiled:
+            self._unfiled[0]()
+            self._unfiled.popleft()
+        count = 0
+        for using in self._aliases:
+            if using in self._fresh:
+                outbox.unblock(using, self._origin)
+                self._fresh.discard(using)
+            free = self.senders - self._busy
+            for message in outbox.claim_due(using, self._origin, free) if free > 0 else ():
+                with self._lock:
+                    self._busy += 1
+                self._taken.put(message)
+                count += 1
+        return count
+
+    def _wait_seconds(self) -> float:
+        now = self._clock.monotonic()
+        with self._lock:
+            while self._due and self._due[0] <= now:
+                heapq.heappop(self._due)
+            return min(LOOK_SECONDS, self._due[0] - now + 0.005) if self._due else LOOK_SECONDS
+
+    def _postpone(self, message: OutboxMessage, text: str) -> None:
+        delay = delay_after(message.attempts + 1)
+        if message.attempts + 1 in LOGGED_TRIES:
+            logger.warning("a result got no answer", extra=self._about(message, error=text))
+        self._file(partial(outbox.postpone, message, delay, text))
+        with self._lock:
+            heapq.heappush(self._due, self._clock.monotonic() + delay)
+        self._on_due()
+
+    def _refused(self, message: OutboxMessage, error: RefusedError, text: str) -> None:
+        is_foreign = error.status == 403 and error.code == "FORBIDDEN" and message.worker_id != self._origin.worker_id
+        is_about_result = error.is_from_runtime and error.status not in (401, 403) and error.status >= 400
+        logger.error("a result was refused", extra=self._about(message, error=text))
+        if is_foreign:
+            self._file(partial(outbox.leave_to_owner, message, error, text))
+        elif is_about_result:
+            self._file(partial(self._follow_up, message, error, text))
+        else:
+            self._file(partial(outbox.block, message, error, text))
+
+    def _follow_up(self, message: OutboxMessage, error: RefusedError, text: str) -> None:
+        following = outbox.refuse(message, error, text)
+        if following is not None:
+            self.deliver(following)
+
+    def _file(self, write: Callable[[], object]) -> None:
+        """Write what came of a try; what the database does not take is kept until it does."""
+        try:
+            write()
+        except (DatabaseError, InterfaceError) as error:
+            self._lost(error)
+            self._unfiled.append(write)
+
+    def _lost(self, error: Exception) -> None:
+        if any(dialect_of(using).is_connection_lost(error) for using in self._aliases):
+            for using in self._aliases:
+                housekeeping.discard(using)
+            self._gate.close(error)
+        else:
+            logger.warning("the outbox could not be used", extra={"error": repr(error)})
+
+    def _log(self, message: OutboxMessage, receipt: Receipt) -> None:
+        extra = self._about(message, accepted=receipt.accepted, reason=self._redact(receipt.reason))
+        if receipt.accepted or receipt.is_benign:
+            logger.info("a result was answered", extra=extra)
+        elif receipt.reason.startswith(REASON_CONTRACT):
+            logger.error("a result violates the contract of its task", extra=extra)
+        else:
+            logger.warning("a result was not accepted", extra=extra)
+
+    def _about(self, message: OutboxMessage, **more: object) -> dict[str, object]:
+        seen = {"execution": message.execution_id, "kind": message.kind, "attempt": message.attempt}
+        return {**seen, "tries": message.attempts + 1, **more}
+
+
+class Sender:
+    """A loop that sends what the relay has taken."""
+
+    def __init__(self, relay: Relay, number: int) -> None:
+        self.name = f"sender-{number}"
+        self._relay = relay
+
+    def step(self) -> float:
+        """Send at most one message."""
+        return self._relay.send_next()

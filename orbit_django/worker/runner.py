@@ -1,0 +1,77 @@
+"""Loops and their runner: a loop is a class with a ``step``; a thread repeats it until it is told to stop."""
+
+from __future__ import annotations
+
+import logging
+import random
+import threading
+from typing import Protocol
+
+from django.db import connections
+
+logger = logging.getLogger(__name__)
+
+
+class StoppedError(Exception):
+    """The worker stops: the loop that asked has nothing more to do."""
+
+
+class Loop(Protocol):
+    """Something that is repeated."""
+
+    name: str
+
+    def step(self) -> float:
+        """Do one round; return the seconds to wait before the next."""
+        ...
+
+
+class Backoff:
+    """Growing waits: 200 ms doubling to 5 s, with jitter (O188)."""
+
+    def __init__(self, first: float = 0.2, top: float = 5.0) -> None:
+        self._first = first
+        self._top = top
+        self._count = 0
+
+    def next(self) -> float:
+        """Return the wait after one more failure, in seconds."""
+        wait = delay_after(self._count + 1, self._first, self._top)
+        self._count += 1
+        return wait
+
+    def reset(self) -> None:
+        """Begin anew after a success."""
+        self._count = 0
+
+
+def delay_after(failures: int, first: float = 0.2, top: float = 5.0) -> float:
+    """Return the wait after so many failures: doubling, up to 20 % longer by chance, in seconds."""
+    return float(min(first * 2 ** min(failures - 1, 30), top) * random.uniform(1.0, 1.2))  # noqa: S311  (no secret)
+
+
+class LoopThread(threading.Thread):
+    """A thread that repeats a loop; only it waits, and always on the stop event."""
+
+    def __init__(self, loop: Loop, stop: threading.Event) -> None:
+        super().__init__(name=f"orbit-{loop.name}", daemon=True)
+        self._loop = loop
+        self._stop_event = stop
+
+    def run(self) -> None:
+        """Repeat until stopped; an error of one step never ends the loop."""
+        trouble = Backoff()
+        try:
+            while not self._stop_event.is_set():
+                try:
+                    wait = self._loop.step()
+                    trouble.reset()
+                except StoppedError:
+                    return
+                except BaseException:
+                    logger.exception("a step of a loop failed", extra={"loop": self._loop.name})
+                    wait = trouble.next()
+                if wait > 0:
+                    self._stop_event.wait(wait)
+        finally:
+            connections.close_all()

@@ -1,0 +1,216 @@
+"""The worker: joins the rooms, owns the threads and the signals, and stops everything in the right order.
+
+Stop order: no new polls; handlers end and their results are committed; results are delivered, as far as the
+runtime takes them; the session is given back; the heartbeat goes on until then. Whatever is left undone by a hasty
+end is in the database or is delivered again by the runtime.
+"""
+
+from __future__ import annotations
+
+import logging
+import signal
+import threading
+from collections.abc import Iterable, Sequence
+from importlib import metadata
+from types import FrameType
+
+from django.db import DatabaseError, InterfaceError, connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
+
+from orbit_django.clock import Clock, SystemClock
+from orbit_django.conf import OrbitSettings
+from orbit_django.dialects import of_connection
+from orbit_django.exceptions import RefusedError
+from orbit_django.outbox import Origin
+from orbit_django.protocol import Registration
+from orbit_django.tasks import Task
+from orbit_django.transports.base import Transport
+from orbit_django.worker.claims import Claims
+from orbit_django.worker.executor import Executor
+from orbit_django.worker.gate import DatabaseGate
+from orbit_django.worker.heartbeat import Heartbeat
+from orbit_django.worker.held import Held
+from orbit_django.worker.loop import PollLoop, Rooms
+from orbit_django.worker.parking import Parking
+from orbit_django.worker.patience import Patience
+from orbit_django.worker.relay import Relay, Sender
+from orbit_django.worker.runner import Loop, LoopThread
+from orbit_django.worker.session import SessionHolder
+
+logger = logging.getLogger(__name__)
+
+DELIVER_SECONDS = 5.0  # how long undelivered results hold up the end
+HASTY_SECONDS = 2.0  # how long handlers get after a second signal
+LOOK_SECONDS = 0.1
+
+
+class Worker:
+    """One process's work for one runtime; ``run`` returns the exit code."""
+
+    def __init__(
+        self, settings: OrbitSettings, tasks: Sequence[Task], transport: Transport, clock: Clock | None = None
+    ) -> None:
+        self._settings = settings
+        self._clock = clock or SystemClock()
+        self._transport = transport
+        self._stop = threading.Event()  # no new work
+        self._halt = threading.Event()  # no patience either
+        self._end = threading.Event()  # the helpers' loops end
+        self._nudge = threading.Event()  # the relay has something to look at
+        self._signals = 0
+        self.refusal: RefusedError | None = None  # why the runtime did not let this worker in
+        self._aliases = aliases_of(settings, tasks)
+        self._held = Held()
+        self._gate = DatabaseGate()
+        self._claims = Claims(settings.claim_seconds)
+        self._session = SessionHolder(
+            transport,
+            Registration(
+                worker_id=settings.worker_name(),
+                runtime=settings.runtime,
+                contracts=tuple(task.contract for task in tasks),
+                sdk=f"orbit-django/{metadata.version('orbit_django')}",
+            ),
+            held=self._held,
+            clock=self._clock,
+            stop=self._stop,
+            on_refused=self._turned_away,
+        )
+        self._relay = Relay(
+            transport,
+            Origin(settings.worker_name(), settings.server),
+            self._aliases,
+            clock=self._clock,
+            gate=self._gate,
+            redact=settings.redact,
+            on_due=self._nudge.set,
+        )
+        self._loops = self._polls(tasks)
+
+    def run(self) -> int:
+        """Work until told to stop: 0 after an orderly end, 1 after a hasty one, 2 when the runtime says no."""
+        connection_created.connect(_prepare, dispatch_uid="orbit_django.worker")
+        self._watch_signals()
+        for loop in (*self._helpers(), *self._loops):
+            LoopThread(loop, self._end).start()
+        logger.info("the worker started", extra={"worker": self._settings.worker_name(), "loops": len(self._loops)})
+        while not self._signals and self.refusal is None:
+            self._stop.wait(LOOK_SECONDS)
+        return self._finish()
+
+    def stop(self) -> None:
+        """Ask for an orderly end; a second time, for a hasty one."""
+        self._signals += 1
+
+    def _polls(self, tasks: Sequence[Task]) -> list[PollLoop]:
+        settings = self._settings
+        patience = Patience(self._clock, self._gate, stop=self._stop, halt=self._halt)
+        rooms = Rooms(
+            transport=self._transport,
+            session=self._session,
+            executor=Executor(
+                settings, {task.contract: task for task in tasks}, claims=self._claims, patience=patience
+            ),
+            relay=self._relay,
+            parking=Parking(settings.concurrency, self._clock, self._stop),
+            held=self._held,
+            gate=self._gate,
+            clock=self._clock,
+            stop=self._stop,
+            worker_id=settings.worker_name(),
+            concurrency=settings.concurrency,
+            wait_ms=settings.poll_wait_ms,
+        )
+        return [PollLoop(rooms, number) for number in range(1, settings.concurrency + 1)]
+
+    def _helpers(self) -> Iterable[Loop]:
+        yield Heartbeat(self._transport, self._session, self._held, self._clock)
+        yield self._claims
+        yield Nudged(self._relay, self._nudge)
+        yield from (Sender(self._relay, number) for number in range(1, self._relay.senders + 1))
+
+    def _watch_signals(self) -> None:
+        """Let both signals stop the worker; elsewhere than in the main thread somebody else has to."""
+        if threading.current_thread() is threading.main_thread():
+            signal.signal(signal.SIGTERM, self._signalled)
+            signal.signal(signal.SIGINT, self._signalled)
+
+    def _signalled(self, number: int, frame: FrameType | None) -> None:
+        self._signals += 1  # nothing else: a handler of a signal must not touch a lock
+
+    def _turned_away(self, error: RefusedError) -> None:
+        self.refusal = error
+        self._stop.set()
+
+    def _finish(self) -> int:
+        self._stop.set()
+        if self.refusal is not None:
+            self._end.set()
+            return 2
+        logger.info("the worker stops; running handlers end first", extra={"held": len(self._held)})
+        code = 0 if self._drain() else self._hurry()
+        self._session.close()
+        self._end.set()
+        self._transport.close()
+        connections.close_all()
+        logger.info("the worker ended", extra={"exit_code": code})
+        return code
+
+    def _drain(self) -> bool:
+        """Let handlers end and results go out; return False when there is no time for it."""
+        limit = self._settings.drain_timeout
+        deadline = None if limit is None else self._clock.monotonic() + limit
+        while not self._held.close_when_empty(LOOK_SECONDS):
+            if self._is_hasty() or (deadline is not None and self._clock.monotonic() >= deadline):
+                return False
+        deadline = self._clock.monotonic() + DELIVER_SECONDS
+        while self._is_owed() and not self._is_hasty() and self._clock.monotonic() < deadline:
+            self._halt.wait(LOOK_SECONDS)
+        return not self._is_hasty()
+
+    def _hurry(self) -> int:
+        """Tell the handlers to stop and give them a moment; what they do not finish is delivered again."""
+        logger.warning("the worker ends at once", extra={"held": len(self._held)})
+        self._halt.set()
+        self._held.cancel_all()
+        self._held.close_when_empty(HASTY_SECONDS)
+        return 1
+
+    def _is_hasty(self) -> bool:
+        return self._signals > 1
+
+    def _is_owed(self) -> bool:
+        if not self._gate.is_open:
+            return False
+        try:
+            return self._relay.has_pending()
+        except (DatabaseError, InterfaceError):
+            return False
+
+
+class Nudged:
+    """The relay as a loop that looks at once when a message falls due sooner than its next look."""
+
+    name = "relay"
+
+    def __init__(self, relay: Relay, nudge: threading.Event) -> None:
+        self._relay = relay
+        self._nudge = nudge
+
+    def step(self) -> float:
+        """Look, then wait until the next look or a nudge."""
+        self._nudge.clear()
+        wait = self._relay.step()
+        self._nudge.wait(wait)
+        return 0.0
+
+
+def aliases_of(settings: OrbitSettings, tasks: Iterable[Task]) -> tuple[str, ...]:
+    """Return every database alias that these tasks keep records in."""
+    return tuple(sorted({settings.database, *(task.using for task in tasks if task.using)}))
+
+
+def _prepare(connection: BaseDatabaseWrapper, **kwargs: object) -> None:
+    """Set up each connection that this process opens."""
+    of_connection(connection).prepare()
