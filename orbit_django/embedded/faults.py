@@ -17,7 +17,7 @@ from orbit_django.embedded.runtime import Runtime
 from orbit_django.exceptions import ConfigurationError
 
 CALLS = ("register", "poll", "heartbeat", "unregister", "complete", "fail", "other", "*")
-_SYNTAX = re.compile(r"(?P<kind>[a-z]+):(?P<call>[a-z*]+)(?::(?P<value>\w+))?(?:x(?P<times>\d+|\*))?")
+_SYNTAX = re.compile(r"(?P<kind>[a-z]+):(?P<call>[a-z]+|\*)(?::(?P<value>\w+?))?(?:x(?P<times>\d+|\*))?")
 _FORM = "KIND:CALL[:VALUE][xTIMES], for example lost:complete, status:poll:503x3, delay:fail:2s, expire:pollx*"
 
 

@@ -1,0 +1,148 @@
+"""The command ``orbit_runtime`` as a process."""
+
+import json
+import os
+import re
+import select
+import signal
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.contracts.texts import GREET
+from tests.embedded.wire import Client
+
+ROOT = Path(__file__).parents[2]
+START = """
+import django, json, sys
+from django.conf import settings
+settings.configure(ORBIT=json.loads(sys.argv.pop(1)), INSTALLED_APPS=["orbit_django"],
+                   DATABASES={"default": {"ENGINE": "django.db.backends.sqlite3", "NAME": "never.sqlite3"}})
+django.setup()
+from django.core.management import execute_from_command_line
+execute_from_command_line(["manage.py", "orbit_runtime", *sys.argv[1:]])
+"""
+
+
+@pytest.fixture
+def folder(tmp_path: Path) -> Path:
+    (tmp_path / "greet.orbit").write_text(GREET)
+    return tmp_path
+
+
+def arguments(folder: Path, *options: str, contracts: tuple[str, ...] = ()) -> list[str]:
+    orbit = json.dumps({"CONTRACTS": list(contracts)})
+    return [sys.executable, "-c", START, orbit, "--port", "0", "--db", str(folder / "state.db"), *options]
+
+
+def environment() -> dict[str, str]:
+    return os.environ | {"PYTHONPATH": str(ROOT)}
+
+
+class Process:
+    """A running command; ``url`` is where it says that it listens."""
+
+    def __init__(self, folder: Path, *options: str, contracts: tuple[str, ...] = ()) -> None:
+        command = arguments(folder, *options, contracts=contracts)
+        self.process = subprocess.Popen(
+            command, cwd=folder, env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        assert self.process.stdout is not None
+        assert select.select([self.process.stdout], [], [], 20)[0], "the command says nothing"
+        self.said = self.process.stdout.readline() + self.process.stdout.readline()
+        self.url = re.search(r"https?://\S+", self.said)[0]
+
+    def end(self, number: int) -> int:
+        self.process.send_signal(number)
+        _, self.errors = self.process.communicate(timeout=20)
+        return self.process.returncode
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_it_says_what_it_is_and_stops_when_told(folder: Path, number: int) -> None:
+    process = Process(folder, "greet.orbit")
+    client = Client(process.url)
+    assert client.start().status == 200
+
+    assert process.end(number) == 0
+    assert "for development only" in process.said
+    assert process.url.startswith("http://127.0.0.1:")
+    assert "Greet 1.0.0" in process.said
+    assert process.errors == ""
+    assert not (folder / "never.sqlite3").exists()
+    client.close()
+
+
+def test_the_setting_names_the_files_and_tokens_stay_secret(folder: Path) -> None:
+    options = ("--token", "admin-secret", "--worker-token", "worker-secret", "--session-timeout", "3")
+    process = Process(folder, *options, contracts=(str(folder / "greet.orbit"),))
+    worker, stranger = Client(process.url, "worker-secret"), Client(process.url)
+
+    assert worker.register()
+    assert stranger.get("/v1/workers").status == 401
+    assert process.end(signal.SIGTERM) == 0
+    assert "secret" not in process.said + process.errors
+    worker.close()
+    stranger.close()
+
+
+def test_a_killed_runtime_comes_back_with_its_tokens(folder: Path) -> None:
+    process = Process(folder, "greet.orbit")
+    client = Client(process.url)
+    session = client.register()
+    client.start()
+    token = client.poll(session).json["token"]
+    process.end(signal.SIGKILL)
+    client.close()
+
+    process = Process(folder, "greet.orbit")
+    client = Client(process.url)
+    assert client.poll(session).json["error"]["code"] == "UNKNOWN_SESSION"
+    assert client.complete(token).json == {"accepted": True}
+    assert process.end(signal.SIGTERM) == 0
+    client.close()
+
+
+def test_faults_by_option(folder: Path) -> None:
+    process = Process(folder, "greet.orbit", "--fault", "status:other:500")
+    client = Client(process.url)
+
+    assert [client.start().status, client.start().status] == [500, 200]
+    process.end(signal.SIGTERM)
+    client.close()
+
+
+@pytest.mark.parametrize(
+    ("options", "said"),
+    [
+        (["bad.orbit"], 'bad.orbit:2:3: task "a": expected version, input, output or `}`, found `vers`'),
+        (["missing.orbit"], "missing.orbit: cannot be read: No such file or directory"),
+        (["--worker-token", "x"], "--token"),
+        (["--workers-file", "bad.toml"], "bad.toml: entry 1: unknown key `name`"),
+        (["--workers-file", "missing.toml"], "--workers-file missing.toml"),
+        (["--fault", "lost"], "--fault lost: expected KIND:CALL"),
+        (["--session-timeout", "0"], "--session-timeout"),
+        (["--tls-key", "x"], "--tls-cert"),
+        (["--tls-cert", "missing.pem"], "--tls-cert missing.pem"),
+        (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1:0"),
+        (["--db", "nowhere/state.db"], "nowhere/state.db: cannot be used"),
+    ],
+)
+def test_a_mistake_is_one_line_and_exit_code_2(folder: Path, options: list[str], said: str) -> None:
+    (folder / "bad.orbit").write_text('task "a" {\n  vers "1"\n}\n')
+    (folder / "bad.toml").write_text("[[worker]]\nname = 'a'\n")
+    result = subprocess.run(
+        arguments(folder, *options),
+        cwd=folder,
+        env=environment(),
+        capture_output=True,
+        text=True,
+        timeout=20,
+        check=False,
+    )
+
+    assert result.returncode == 2
+    assert said in result.stderr
+    assert len(result.stderr.strip().splitlines()) == 1
