@@ -20,6 +20,8 @@ from example_project.shop.tasks_orbit import STARTED
 from orbit_django.client import Client
 from orbit_django.models import OutboxMessage
 
+UNSENT = ("pending", "blocked")
+
 
 class Books:
     """Every record of one performance, and what is wrong with it."""
@@ -72,11 +74,10 @@ class Books:
             ("Executions", len(self.executions)),
             *((f"  {status} {code}".rstrip(), number) for (status, code), number in sorted(ends.items())),
             ("Deliveries by the runtime", kinds["StepDispatched"]),
-            ("  taken back from a dead worker", kinds["StepAttemptUncertain"]),
-            ("  redelivered", sum(event.get("redelivery", False) for event in self._scheduled())),
+            ("  again, after an unknown outcome", sum(event.get("redelivery", False) for event in self._scheduled())),
             ("Handler runs", self.runs),
             ("Replays from the record", self.replays),
-            ("Results delivered", f"{messages.exclude(status='pending').count()} of {messages.count()}"),
+            ("Results delivered", f"{messages.exclude(status__in=UNSENT).count()} of {messages.count()}"),
             ("Calls of the payment provider", calls.total()),
             ("  most for one order", max(calls.values(), default=0)),
             ("  charges taken", len(provider().charged_cents())),
@@ -133,7 +134,7 @@ class Books:
             )
 
     def _unsent(self) -> Iterator[str]:
-        for status in ("pending", "blocked"):
+        for status in UNSENT:
             if number := OutboxMessage.objects.filter(status=status).count():
                 yield f"{number} results are {status}"
 

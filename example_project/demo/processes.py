@@ -15,6 +15,7 @@ from example_project.demo.scene import PROJECT, SESSION_SECONDS, Scene
 
 START_SECONDS = 20.0
 STOP_SECONDS = 15.0
+MISHAPS = 20  # how many tasks are handed out twice, and how many answers get lost
 
 
 class Child:
@@ -70,12 +71,16 @@ class Child:
 
 
 def runtime(scene: Scene) -> Child:
-    """Return the embedded runtime as a child; it finds the workflows in the settings."""
+    """Return the embedded runtime as a child; it finds the workflows in the settings.
+
+    It is a bad one on purpose: it hands out some tasks twice at once, and takes some results without answering.
+    """
     return Child(
         scene.folder / "logs" / "runtime.log",
         *("orbit_runtime", "--port", str(scene.port), "--db", str(scene.folder / "runtime.sqlite3")),
         *("--token", scene.admin_token, "--worker-token", scene.worker_token),
         *("--session-timeout", str(SESSION_SECONDS)),
+        *("--fault", f"duplicate:pollx{MISHAPS}", "--fault", f"lost:completex{MISHAPS}"),
     )
 
 

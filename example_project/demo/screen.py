@@ -34,7 +34,7 @@ class Progress:
 
     def _text(self, done: int, kills: int) -> str:
         seconds = time.monotonic() - self._began_at
-        return f"{done:>{len(str(self._total))}} of {self._total} steps, {kills} kills, {seconds:3.0f} s"
+        return f"{done:>{len(str(self._total))}} of {self._total} steps, worker killed {kills}x, {seconds:.0f} s"
 
 
 def say(text: str) -> None:

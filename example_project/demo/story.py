@@ -13,10 +13,10 @@ from example_project.demo import DemoError, processes
 from example_project.demo.books import Books
 from example_project.demo.guide import VISITOR, guide, guide_running
 from example_project.demo.orders import ExpectedOrder, write_orders
-from example_project.demo.processes import Child, pause
+from example_project.demo.processes import MISHAPS, Child, pause
 from example_project.demo.scene import Scene
 from example_project.demo.screen import Progress, say, table
-from example_project.shop.ordering import WORKFLOW
+from example_project.shop.models import WORKFLOW
 from orbit_django.client import Client
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 
@@ -58,7 +58,7 @@ def play(scene: Scene, *, count: int, kills: int, keep: bool) -> int:
         runtime.start()
         processes.wait_until_open(runtime, scene.port)
         worker.start()
-        say(f"Placing {count} orders; meanwhile the worker is killed {kills} times")
+        say(f"Placing {count} orders; {kills} times kill -9, {MISHAPS} tasks come twice, {MISHAPS} answers get lost")
         _perform(scene, orders, worker, kills)
         if keep:
             _wait_for_ctrl_c(scene, runtime, worker)

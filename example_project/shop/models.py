@@ -12,6 +12,8 @@ from decimal import Decimal
 from django.db import models
 from django.utils import timezone
 
+WORKFLOW = "PlaceOrder"
+
 
 def as_amount(cents: int) -> Decimal:
     """Return cents as an exact amount with two decimals."""

@@ -3,10 +3,9 @@
 from django.db import transaction
 from django.utils.crypto import get_random_string
 
-from example_project.shop.models import Customer, Item, Order
+from example_project.shop.models import WORKFLOW, Customer, Item, Order
 from orbit_django.client import start_on_commit
 
-WORKFLOW = "PlaceOrder"
 READABLE = "ABCDEFGHJKLMNPQRSTUVWXYZ23456789"
 
 
