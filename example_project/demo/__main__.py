@@ -27,6 +27,7 @@ def main() -> int:
         print(f"\nThe demo failed: {error}", file=sys.stderr)
     except KeyboardInterrupt:
         print("\nStopped.", file=sys.stderr)
+        return 130
     return 1
 
 

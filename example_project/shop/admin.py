@@ -11,7 +11,7 @@ from example_project.shop.models import Customer, Item, Order, Payment, Receipt,
 class ShopAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # it is generic for the type checker alone
     """What all pages of the shop have in common."""
 
-    list_select_related = True
+    list_per_page = 50
 
 
 class RecordAdmin(ShopAdmin):
