@@ -10,7 +10,7 @@ from pytest_django.plugin import DjangoDbBlocker
 
 from tests import databases
 
-TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s"
+TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ INSTALLED_APPS = [
     "django.contrib.admin",
     "orbit_django",
     "tests.testapp",
+    "tests.crash",
 ]
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",

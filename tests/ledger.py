@@ -1,0 +1,58 @@
+"""Deliveries put through a real executor in the test's own thread, without a runtime."""
+
+import threading
+from collections.abc import Callable
+from typing import Any
+from uuid import uuid4
+
+from orbit_django.clock import SystemClock
+from orbit_django.conf import OrbitSettings
+from orbit_django.context import TaskContext
+from orbit_django.protocol import Assignment, Contract
+from orbit_django.tasks import Task
+from orbit_django.worker.claims import Claims
+from orbit_django.worker.executor import Executor, Result
+from orbit_django.worker.gate import DatabaseGate
+from orbit_django.worker.patience import Patience
+
+
+class Desk:
+    """An executor that serves one handler under the name ``test.task``."""
+
+    def __init__(self, function: Callable[..., Any], *, worker_id: str = "tester", **said: Any) -> None:
+        self.stop, self.halt = threading.Event(), threading.Event()
+        self.runs = 0
+        self._function = function
+        self._version = said.pop("version", "1.0.0")
+        clock, settings = SystemClock(), OrbitSettings(worker_id=worker_id, **said.pop("settings", {}))
+        contract = Contract("test.task", self._version)
+        patience = Patience(clock, DatabaseGate(), stop=self.stop, halt=self.halt)
+        tasks = {contract: Task(contract, self._counting, **said)}
+        self.claims = Claims(settings.claim_seconds)
+        self._clock = clock
+        self.executor = Executor(settings, tasks, claims=self.claims, patience=patience)
+
+    def deliver(self, input: Any = None, **fields: Any) -> Result:
+        """Put one delivery through; unnamed fields are those of a first delivery of the key ``e1/step``."""
+        made = assignment(input, contract_version=fields.pop("contract_version", self._version), **fields)
+        context = TaskContext(made, worker_id="tester", clock=self._clock)
+        return self.executor.execute(made, context)
+
+    def _counting(self, input: Any, ctx: TaskContext) -> Any:
+        self.runs += 1
+        return self._function(input, ctx)
+
+
+def assignment(input: Any = None, **fields: Any) -> Assignment:
+    """Return a delivery of ``test.task``."""
+    usual: dict[str, Any] = {
+        "token": f"token-{uuid4()}",
+        "execution_id": "e1",
+        "workflow": "W",
+        "workflow_version": "1.0.0",
+        "step_id": "step",
+        "task_name": "test.task",
+        "contract_version": "1.0.0",
+        "idempotency_key": "e1/step",
+    }
+    return Assignment(**(usual | {"input": {} if input is None else input} | fields))
