@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from django.utils.module_loading import import_string
@@ -10,8 +11,6 @@ from orbit_django.conf import OrbitSettings
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.transports.base import Transport
 from orbit_django.transports.http import HttpTransport
-
-LOOPBACK = ("localhost", "127.0.0.1", "::1")
 
 
 def open_transport(settings: OrbitSettings) -> Transport:
@@ -41,5 +40,12 @@ def open_transport(settings: OrbitSettings) -> Transport:
 def is_credential_exposed(settings: OrbitSettings) -> bool:
     """Return whether the token travels unencrypted to another machine."""
     parts = urlsplit(settings.server)
-    is_local = (parts.hostname or "") in LOOPBACK or (parts.hostname or "").startswith("127.")
-    return parts.scheme == "http" and not is_local and settings.credential is not None
+    return parts.scheme == "http" and not _is_local(parts.hostname or "") and settings.credential is not None
+
+
+def _is_local(host: str) -> bool:
+    """Return whether a name or an address surely is this machine; a name that begins like one is not."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
