@@ -1,0 +1,98 @@
+import logging
+import threading
+from collections.abc import Callable
+
+import pytest
+
+from orbit_django.clock import FixedClock
+from orbit_django.context import TaskContext
+from orbit_django.worker.parking import Parking
+from tests.processes import wait_for
+from tests.worker.words import NoWait, TickingClock, context
+
+NO_PLACE = 0  # so that the caller's thread waits, and no other is made
+
+
+class Delivery:
+    """A parked delivery that is dealt with when it was asked for so many times."""
+
+    def __init__(self, asks: int, seen: TaskContext | None = None) -> None:
+        self.context = seen or context()
+        self.asks = asks
+        self.threads: list[threading.Thread] = []
+        self.has_left = threading.Event()
+
+    def ask(self) -> bool:
+        self.threads.append(threading.current_thread())
+        return len(self.threads) >= self.asks
+
+    def park(self, parking: Parking, ask: Callable[[], bool] | None = None) -> None:
+        parking.park(self.context, ask or self.ask, self.has_left.set)
+
+
+def test_a_busy_key_is_asked_for_until_it_is_dealt_with() -> None:
+    delivery = Delivery(asks=8)
+    stop = NoWait(lambda: delivery.has_left.is_set() and pytest.fail("left while it was waiting"))
+    delivery.park(Parking(NO_PLACE, FixedClock(), stop))
+
+    assert len(delivery.threads) == 8
+    assert delivery.has_left.is_set()
+    assert stop.waits == [0.01, 0.02, 0.04, 0.08, 0.16, 0.25, 0.25, 0.25]
+
+
+def test_a_long_wait_asks_less_often() -> None:
+    delivery, stop = Delivery(asks=12), NoWait()
+    delivery.park(Parking(NO_PLACE, TickingClock(4.0), stop))
+
+    assert stop.waits[-1] == 1.0
+    assert max(stop.waits[:7]) <= 0.25
+
+
+@pytest.mark.promise("E7")
+def test_a_stop_lets_go_without_asking() -> None:
+    delivery, stop = Delivery(asks=9), NoWait()
+    stop.then = lambda: len(stop.waits) == 3 and stop.set()
+    delivery.park(Parking(NO_PLACE, FixedClock(), stop))
+
+    assert len(delivery.threads) == 2
+    assert delivery.has_left.is_set()
+
+
+def test_the_deadline_lets_go() -> None:
+    clock = FixedClock()
+    delivery = Delivery(asks=9, seen=context(clock=clock, timeout_ms=1_000))
+    stop = NoWait(lambda: clock.advance(0.4))
+    delivery.park(Parking(NO_PLACE, clock, stop))
+
+    assert len(delivery.threads) == 2
+    assert delivery.has_left.is_set()
+
+
+def test_an_error_lets_go_and_is_logged(caplog: pytest.LogCaptureFixture) -> None:
+    def fail() -> bool:
+        raise ValueError("unexpected")
+
+    delivery = Delivery(asks=1)
+    delivery.park(Parking(NO_PLACE, FixedClock(), NoWait()), ask=fail)
+
+    assert delivery.has_left.is_set()
+    assert [(record.levelno, record.exc_info[0]) for record in caplog.records] == [(logging.ERROR, ValueError)]
+
+
+@pytest.mark.promise("E3")
+def test_a_place_keeps_the_caller_free_and_there_are_only_so_many() -> None:
+    parking, stop = Parking(1, FixedClock(), threading.Event()), threading.Event()
+    first, second, third = Delivery(asks=1), Delivery(asks=2), Delivery(asks=1)
+    first.park(parking, ask=lambda: first.ask() and stop.is_set())
+    second.park(parking)
+
+    assert not first.has_left.is_set(), "it waits elsewhere"
+    assert second.has_left.is_set()
+    assert set(second.threads) == {threading.current_thread()}
+    stop.set()
+    assert first.has_left.wait(10)
+    wait_for(lambda: not [thread for thread in threading.enumerate() if thread.name == "orbit-parked"])
+    third.park(parking)
+    assert third.has_left.wait(10)
+    assert threading.current_thread() not in third.threads
+    wait_for(lambda: not [thread for thread in threading.enumerate() if thread.name == "orbit-parked"])
