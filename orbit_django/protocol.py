@@ -12,6 +12,8 @@ from typing import Any
 
 from orbit_django.exceptions import PayloadError
 
+VERSION = "0.1.0"
+SDK = f"orbit-django/{VERSION}"  # how this package introduces itself (O052)
 API_VERSION = "orbit-api/1"
 RESERVED_PREFIX = "orbit."
 MAX_WAIT_MS = 60_000

@@ -12,10 +12,8 @@ import ssl
 import threading
 import weakref
 from collections.abc import Callable
-from functools import cache
 from http.client import HTTPException
 from http.cookiejar import DefaultCookiePolicy
-from importlib import metadata
 from urllib.parse import urlsplit
 
 import requests
@@ -23,6 +21,7 @@ from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError
 
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, PayloadError
+from orbit_django.protocol import SDK
 from orbit_django.transports.answers import Answer
 from orbit_django.transports.limits import CALL, TimedAdapter
 from orbit_django.transports.tls import TlsFiles
@@ -131,7 +130,7 @@ class Session(requests.Session):
         self.trust_env = False
         self.auth = _Bearer(credential)
         self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
-        self.headers.update({"user-agent": _user_agent(), "accept": "application/json", "accept-encoding": "identity"})
+        self.headers.update({"user-agent": SDK, "accept": "application/json", "accept-encoding": "identity"})
         if proxy:
             self.proxies = {"http": proxy, "https": proxy}
         for scheme in ("http://", "https://"):
@@ -158,14 +157,6 @@ class _Bearer(AuthBase):
             )
         request.headers["authorization"] = f"Bearer {token}"
         return request
-
-
-@cache
-def _user_agent() -> str:
-    try:
-        return f"orbit-django/{metadata.version('orbit_django')}"
-    except metadata.PackageNotFoundError:  # run from a source tree that was never installed
-        return "orbit-django"
 
 
 def _checked(server: str) -> str:

@@ -11,7 +11,6 @@ import logging
 import signal
 import threading
 from collections.abc import Iterable, Sequence
-from importlib import metadata
 from types import FrameType
 
 from django.db import DatabaseError, InterfaceError, connections
@@ -23,7 +22,7 @@ from orbit_django.conf import OrbitSettings
 from orbit_django.dialects import of_connection
 from orbit_django.exceptions import RefusedError
 from orbit_django.outbox import Origin
-from orbit_django.protocol import Registration
+from orbit_django.protocol import SDK, Registration
 from orbit_django.tasks import Task
 from orbit_django.transports.base import Transport
 from orbit_django.worker.claims import Claims
@@ -70,7 +69,7 @@ class Worker:
                 worker_id=settings.worker_name(),
                 runtime=settings.runtime,
                 contracts=tuple(task.contract for task in tasks),
-                sdk=f"orbit-django/{metadata.version('orbit_django')}",
+                sdk=SDK,
             ),
             held=self._held,
             clock=self._clock,
