@@ -36,7 +36,7 @@ class Delivery:
     token: str
     attempt: int
     worker_id: str
-    session_id: str | None  # None once the session is forgotten
+    session_id: str  # which may be gone by now
     deadline_ms: int | None
 
 

@@ -43,7 +43,6 @@ def _resume(state: State, execution: Execution, attempts: Attempts, grace_ms: in
     for step in execution.steps.values():
         _resume_step(state, execution, step, attempts)
     for step, delivery in execution.in_flight():
-        delivery.session_id = None
         attempts.watch_deadline(execution, step, delivery)
         _watch_grace(state, attempts, execution, step, grace_ms)
 

@@ -54,9 +54,9 @@ class Sessions:
     def __iter__(self) -> Iterator[Session]:
         return iter(tuple(self._live.values()))
 
-    def find(self, session_id: str | None) -> Session | None:
+    def find(self, session_id: str) -> Session | None:
         """Return a live session, or None."""
-        return self._live.get(session_id) if session_id else None
+        return self._live.get(session_id)
 
     def get(self, session_id: str, *, text: str = "unknown or expired worker session; register again") -> Session:
         """Return a live session; raise 404 ``UNKNOWN_SESSION`` when there is none (O067, O083, O112)."""
@@ -94,8 +94,6 @@ class Sessions:
         self._timers.at(session.contact + self.timeout_ms / 1000, lambda: self._expire(session))
 
     def _expire(self, session: Session) -> None:
-        if session.id not in self._live:
-            return
         if self._clock.monotonic() - session.contact >= self.timeout_ms / 1000:
             self.close(session, "worker session expired")
         else:

@@ -82,6 +82,7 @@ def test_a_reference_keeps_its_path() -> None:
         ("name: String", "name: String name: Int", "3:24: expected `,`, `}` or a new line, found `name`"),
         ("name: String", "name: String, name: Int", "3:25: `name` is given twice"),
         ("name: String", "name String", "3:16: expected `:`, found `String`"),
+        ('version "1.0.0"', 'version ""', "2:11: a version must not be empty"),
         ("using ruby", 'using "ruby"', '12:11: expected a language, or `any`, found `"ruby"`'),
         ("using ruby", "using ruby\n    using ruby", "13:5: step compose has two `using`"),
         ("timeout 30s", "timeout 30", "14:13: expected a duration such as `30s`, found `30`"),

@@ -49,6 +49,18 @@ def test_what_nobody_reports_is_delivered_again_after_one_session_timeout(world:
     assert world.runtime.complete(first["token"], GOOD) == ACCEPTED
 
 
+def test_the_end_of_the_grace_leaves_a_later_delivery_alone(world: World) -> None:
+    _, task = world.held()
+    world.restart(GREET)
+    world.fail(task["token"])
+    world.passes(1)
+    session = world.session()
+    world.task(session)
+    world.passes(5)
+
+    assert world.runtime.poll(session) is None
+
+
 def test_what_was_queued_is_still_queued_in_its_order(world: World) -> None:
     for name in ("b", "a"):
         world.greet(name)

@@ -4,7 +4,7 @@ import pytest
 
 from orbit_django.embedded.callers import Caller, Identity
 from orbit_django.exceptions import RuntimeRefusalError
-from tests.contracts.texts import ORDER
+from tests.contracts.texts import GREET, ORDER
 from tests.embedded.world import World, registration
 
 UNKNOWN = {"accepted": False, "reason": "unknown token (execution finished or token invalid)"}
@@ -193,6 +193,9 @@ def test_starting_twice_with_one_id(world: World) -> None:
     assert start("Greet", {"name": "Ada"}, "e-1") == {"execution_id": "e-1", "created": False}
     assert refused(start, "Greet", {"name": "Bob"}, "e-1") == (409, "EXECUTION_EXISTS")
     assert world.events() == ["WorkflowStarted", "StepScheduled"]
+
+    world.restart(GREET + GREET[GREET.index("workflow") :].replace("Greet", "Welcome"))
+    assert refused(world.runtime.start, "Welcome", {"name": "Ada"}, "e-1") == (409, "EXECUTION_EXISTS")
 
 
 def test_an_id_is_made_when_none_is_given(world: World) -> None:

@@ -9,9 +9,9 @@ from argparse import ArgumentParser
 from pathlib import Path
 from typing import Any
 
-from django.conf import settings
 from django.core.management.base import BaseCommand, CommandError
 
+from orbit_django import conf
 from orbit_django.embedded.callers import Identity, read_identities
 from orbit_django.embedded.faults import Faults, parse_fault
 from orbit_django.embedded.server import MAX_BODY_BYTES, EmbeddedRuntime, server_context
@@ -77,7 +77,7 @@ def _runtime(options: dict[str, Any]) -> EmbeddedRuntime:
     if options["session_timeout"] <= 0 or options["max_body"] <= 0:
         raise ConfigurationError("--session-timeout and --max-body must be greater than zero")
     return EmbeddedRuntime(
-        options["contracts"] or getattr(settings, "ORBIT", {}).get("CONTRACTS") or [],
+        options["contracts"] or conf.load().contracts,
         host=options["host"],
         port=options["port"],
         token=options["token"],

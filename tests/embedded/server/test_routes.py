@@ -1,3 +1,6 @@
+import socket
+from urllib.parse import urlsplit
+
 import pytest
 
 from orbit_django.contracts import read
@@ -56,6 +59,30 @@ def test_content_types_that_are_json(client: Client, content_type: str) -> None:
     headers = {"content-type": content_type}
 
     assert client.send("POST", "/v1/workers/heartbeat", b'{"worker_session_id": "x"}', headers).status == 404
+
+
+@pytest.mark.parametrize(
+    ("asked", "waited"), [({}, 20_000), ({"wait_ms": 500}, 500), ({"wait_ms": 90_000}, 60_000), ({"wait_ms": 0}, None)]
+)
+def test_how_long_a_poll_waits(
+    runtime: EmbeddedRuntime, client: Client, asked: dict[str, int], waited: int | None
+) -> None:
+    seen = []
+    runtime.wait = lambda look, wait_ms, is_gone: seen.append(wait_ms)
+    reply = client.post("/v1/workers/poll", {"worker_session_id": client.register()} | asked)
+
+    assert (reply.status, seen) == (204, [waited] if waited else [])
+
+
+def test_a_request_that_breaks_off_changes_nothing(runtime: EmbeddedRuntime, client: Client) -> None:
+    address = urlsplit(runtime.url)
+    with socket.create_connection((address.hostname, address.port)) as connection:
+        connection.sendall(
+            b"POST /v1/executions HTTP/1.1\r\ncontent-type: application/json\r\ncontent-length: 99\r\n\r\n{}"
+        )
+        connection.shutdown(socket.SHUT_WR)
+        assert connection.recv(100) == b""
+    assert client.get("/v1/executions").json == []
 
 
 def test_missing_retryable_means_retryable(client: Client) -> None:
