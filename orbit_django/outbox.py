@@ -25,6 +25,7 @@ from orbit_django.protocol import Assignment, Code, Completion, Failure, Kind, R
 HOLD_SECONDS = 15.0  # a sender's hold; a call takes at most 10 s
 GRACE_SECONDS = 2.0  # how long a due message is left to the worker that earned it
 LIMIT_TEXT = 2_000
+BATCH = 500  # rows changed by one statement
 
 Status = OutboxMessage.Status
 
@@ -155,6 +156,20 @@ def unblock(using: str, origin: Origin) -> int:
     rows = rows.filter(~Q(last_status=403) | Q(worker_id=origin.worker_id))
     with dialect_of(using).writing():
         return rows.update(status=Status.PENDING, due_at=dialect_of(using).now_ms(), sender="", settled_at=None)
+
+
+def requeue(using: str, keys: Collection[int]) -> int:
+    """Let the blocked ones of these messages be tried once more by anybody, as a person asked; return how many.
+
+    The status that blocked them is forgotten: a 403 would go on reserving them for a worker that may be gone.
+    """
+    dialect = dialect_of(using)
+    wanted, count = sorted(keys), 0
+    for start in range(0, len(wanted), BATCH):
+        rows = OutboxMessage.objects.using(using).blocked().filter(pk__in=wanted[start : start + BATCH])
+        with dialect.writing():
+            count += rows.update(status=Status.PENDING, due_at=dialect.now_ms(), last_status=None)
+    return count
 
 
 def counts(using: str) -> dict[str, int]:
