@@ -1,0 +1,116 @@
+"""Stored texts as people see them: without secrets, laid out, escaped and cut.
+
+Whatever a handler or a runtime wrote may be huge, hostile or secret, so everything passes through here on its way
+to a page.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterable
+from datetime import UTC, datetime
+
+from django.conf import settings
+from django.utils import timezone
+from django.utils.formats import date_format
+from django.utils.html import format_html
+from django.utils.timesince import timesince
+
+from orbit_django.payloads import cut, storable
+from orbit_django.tasks import registry
+
+MASK = "********"
+HIDDEN = "hidden: the task is declared sensitive"
+LIMIT_LAID_OUT = 200_000  # a longer text is shown as it is, since laying it out would take seconds
+LIMIT_SHOWN = 20_000
+COLOURS = {
+    "running": "#2b6cb0",
+    "succeeded": "#2f855a",
+    "failed": "#c53030",
+    "pending": "#2b6cb0",
+    "delivered": "#2f855a",
+    "superseded": "#718096",
+    "refused": "#c53030",
+    "blocked": "#b7791f",
+}
+
+
+def is_hidden(task_name: str) -> bool:
+    """Return whether any version of the task is declared sensitive."""
+    return any(task.is_sensitive and task.contract.task_name == task_name for task in registry)
+
+
+def masked(text: str, secrets: Iterable[str]) -> str:
+    """Return the text without the secrets, in plain form and as JSON writes them."""
+    for secret in filter(None, secrets):
+        for form in (json.dumps(secret)[1:-1], json.dumps(secret, ensure_ascii=False)[1:-1], secret):
+            text = text.replace(form, MASK)
+    return text
+
+
+def json_block(text: str | None, secrets: Iterable[str] = ()) -> str:
+    """Return JSON text as a block of markup, laid out when it is not too long; a dash for nothing."""
+    if not text:
+        return "-"
+    text = masked(_laid_out(text), secrets)
+    note = f"\n[the first {LIMIT_SHOWN:,} of {len(text):,} characters]" if len(text) > LIMIT_SHOWN else ""
+    return block(text[:LIMIT_SHOWN] + note)
+
+
+def block(text: str) -> str:
+    """Return any text as an escaped block that keeps its lines and never widens the page."""
+    style = "margin:0;max-height:32em;overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere"
+    return format_html('<pre style="{}">{}</pre>', style, storable(text))
+
+
+def label(word: str) -> str:
+    """Return a state with a dot in its colour."""
+    colour = COLOURS.get(word, "inherit")
+    return format_html('<span style="white-space:nowrap"><span style="color:{}">●</span> {}</span>', colour, word)
+
+
+def shortened(text: str | None, length: int) -> str:
+    """Return the first line of a text, cut for a column of a list; a dash for nothing."""
+    line = " ".join((text or "").split())
+    return cut(line, length) or "-"
+
+
+def age(moment: datetime) -> str:
+    """Return how long ago something was, in its largest unit."""
+    return timesince(moment, depth=1)
+
+
+def cell(text: str, length: int = 20) -> str:
+    """Return a name as one unbroken line, its middle left out when it is long; the whole is in its title."""
+    tail = length // 2
+    line = text if len(text) <= length else f"{text[: length - tail - 1]}…{text[-tail:]}"
+    return format_html('<span style="white-space:nowrap" title="{}">{}</span>', cut(text, 200), line)
+
+
+def sentence(text: str) -> str:
+    """Return words for a column, which get the room to be read."""
+    style = "display:inline-block;min-width:16em;overflow-wrap:anywhere"
+    return format_html('<span style="{}">{}</span>', style, shortened(text, 90))
+
+
+def named(name: str, version: str) -> str:
+    """Return name and version of a task for a column."""
+    return cell(f"{name} {version}", 34)
+
+
+def time_of(milliseconds: int | None) -> str:
+    """Return a time that the database's clock told as the project shows its times; a dash for none."""
+    if milliseconds is None:
+        return "-"
+    moment = datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
+    zone = timezone.get_current_timezone() if settings.USE_TZ else timezone.get_default_timezone()
+    return date_format(moment.astimezone(zone), "DATETIME_FORMAT")
+
+
+def _laid_out(text: str) -> str:
+    if len(text) > LIMIT_LAID_OUT:
+        return text
+    try:
+        return json.dumps(json.loads(text), ensure_ascii=False, indent=2)
+    except (ValueError, RecursionError):  # not JSON, nested too deeply, or a number with thousands of digits
+        return text
