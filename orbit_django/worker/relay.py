@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from django.db import DatabaseError, InterfaceError
+from django.db import DatabaseError, InterfaceError, OperationalError
 
 from orbit_django import outbox
 from orbit_django.clock import Clock
@@ -111,9 +111,9 @@ class Relay:
         return any(outbox.is_owed(using, self._origin) for using in self._aliases)
 
     def _look(self) -> int:
-        while self._unfiled:
-            self._unfiled[0]()
-            self._unfiled.popleft()
+        for _ in range(len(self._unfiled)):
+            if not self._file(self._unfiled.popleft()):
+                break
         count = 0
         for using in self._aliases:
             if using in self._fresh:
@@ -159,13 +159,17 @@ class Relay:
         if following is not None:
             self.deliver(following)
 
-    def _file(self, write: Callable[[], object]) -> None:
-        """Write what came of a try; what the database does not take is kept until it does."""
+    def _file(self, write: Callable[[], object]) -> bool:
+        """Write what came of a try; what the database does not take now is kept until it does."""
         try:
             write()
-        except (DatabaseError, InterfaceError) as error:
+        except (OperationalError, InterfaceError) as error:
             self._lost(error)
             self._unfiled.append(write)
+            return False
+        except DatabaseError:  # it never will: let go of it, or it would hold up every other message
+            logger.exception("what came of a result could not be filed; it falls due again")
+        return True
 
     def _lost(self, error: Exception) -> None:
         if any(dialect_of(using).is_connection_lost(error) for using in self._aliases):
