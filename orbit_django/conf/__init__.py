@@ -14,16 +14,14 @@ from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 import environ
 from django.conf import settings
 
+from orbit_django.conf.readers import READERS, is_header_text
 from orbit_django.exceptions import ConfigurationError
-from orbit_django.protocol import MAX_WAIT_MS
 
 DEFAULT_SERVER = "http://127.0.0.1:7233"
-LOG_LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
 FROM_ENVIRONMENT = ("SERVER", "WORKER_TOKEN", "TOKEN", "CA_CERT", "CLIENT_CERT", "CLIENT_KEY", "LOG_LEVEL")
 MASK = "********"
 
@@ -39,7 +37,7 @@ class OrbitSettings:
     ca_cert: str | None = None  # PEM file of the CA to trust instead of the system's
     client_cert: str | None = None  # PEM file of the client certificate
     client_key: str | None = None  # PEM file of its key; without it the key is read from the certificate's file
-    proxy: str | None = None  # URL of a proxy; the environment's proxy variables are ignored
+    proxy: str | None = field(default=None, repr=False)  # URL of a proxy, perhaps with a password; none by default
     log_level: str = "INFO"
     transport: str = "http"  # "http", or the dotted path of a binding
     grpc_target: str | None = None  # host:port of the runtime's gRPC side
@@ -93,15 +91,15 @@ class TokenFile:
         try:
             stat = self._path.stat()
             if (stat.st_mtime_ns, stat.st_ino) != self._stamp:
-                text = self._path.read_text(encoding="utf-8").strip()
-                if text:
+                text = self._path.read_text(encoding="utf-8-sig").strip()
+                if text and is_header_text(text):
                     self.seen = (*(old for old in self.seen if old != text), text)[-3:]
                     self._stamp = (stat.st_mtime_ns, stat.st_ino)
         except (OSError, UnicodeDecodeError) as error:
             if not self.seen:
                 raise ConfigurationError(f"WORKER_TOKEN_FILE: {self._path} cannot be read: {error}") from None
         if not self.seen:
-            raise ConfigurationError(f"WORKER_TOKEN_FILE: {self._path} is empty")
+            raise ConfigurationError(f"WORKER_TOKEN_FILE: {self._path} holds no token, or one that no header can carry")
         return self.seen[-1]
 
 
@@ -155,139 +153,9 @@ def _resolve(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         if value is None:
             continue
         try:
-            found[name] = READERS.get(name, _text)(value)
+            found[name] = READERS[name](value)
         except (TypeError, ValueError, OverflowError) as error:
             wrong.append(f"{name.upper()}: {error}")
     if found.get("client_key") and not found.get("client_cert"):
         wrong.append("CLIENT_KEY: a key needs CLIENT_CERT, the certificate that it belongs to")
     return found, wrong
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str | Path):
-        raise TypeError(f"expected a text, found {type(value).__name__}")
-    return str(value)
-
-
-def _secret(value: Any) -> str:
-    text = _text(value)
-    if not text.isascii() or not text.isprintable() or text != text.strip():
-        raise ValueError("the token holds blanks at its ends, or characters that no header can carry")
-    return text
-
-
-def _url(value: Any) -> str:
-    text = _text(value).rstrip("/")
-    try:
-        parts = urlsplit(text)
-        port = parts.port
-    except ValueError:
-        raise ValueError("the URL's port is to be a number") from None
-    if parts.username or parts.password:
-        raise ValueError("the URL must not carry a user or a password; use WORKER_TOKEN")
-    if parts.scheme not in ("http", "https") or not parts.hostname or port == 0 or " " in text:
-        raise ValueError(f"{text!r} is no URL of the form http://host:port or https://host:port")
-    if parts.query or parts.fragment:
-        raise ValueError(f"{text!r} has a query or a fragment; expected http://host:port")
-    return text
-
-
-def _proxy(value: Any) -> str:
-    text = _text(value)
-    if urlsplit(text).scheme not in ("http", "https") or not urlsplit(text).hostname:
-        raise ValueError("expected a URL of the form http://host:port")
-    return text
-
-
-def _file(value: Any) -> str:
-    path = Path(_text(value))
-    try:
-        with path.open("rb"):
-            return str(path)
-    except OSError as error:
-        raise ValueError(f"{path} cannot be read: {error.strerror}") from None
-
-
-def _whole(low: int, high: int | None = None) -> Any:
-    def read(value: Any) -> int:
-        try:
-            number = int(value) if not isinstance(value, bool | float) or value == int(value) else None
-        except (TypeError, ValueError, OverflowError):
-            number = None
-        if number is None or isinstance(value, bool) or number < low or (high is not None and number > high):
-            limits = f"from {low} to {high}" if high is not None else f"of at least {low}"
-            raise ValueError(f"expected a whole number {limits}, found {value!r}")
-        return number
-
-    return read
-
-
-def _positive(value: Any) -> float:
-    try:
-        number = float(value) if not isinstance(value, bool) else -1.0
-    except (TypeError, ValueError):
-        number = -1.0
-    if not 0 <= number < float("inf"):
-        raise ValueError(f"expected a number of at least 0, found {value!r}")
-    return number
-
-
-def _wait(value: Any) -> int:
-    number: int = _whole(0)(value)
-    return min(max(number, 1), MAX_WAIT_MS)
-
-
-def _level(value: Any) -> str:
-    text = _text(value).upper()
-    if text not in LOG_LEVELS:
-        raise ValueError(f"expected one of {', '.join(LOG_LEVELS)}, found {value!r}")
-    return text
-
-
-def _alias(value: Any) -> str:
-    if value not in settings.DATABASES:
-        raise ValueError(f"there is no database alias {value!r} in DATABASES")
-    return str(value)
-
-
-def _name(value: Any) -> str:
-    text = _text(value)
-    if not text.strip():
-        raise ValueError("is blank")
-    return text
-
-
-def _paths(value: Any) -> tuple[str, ...]:
-    if isinstance(value, str | Path):
-        raise TypeError("expected a list of paths, found a single text")
-    return tuple(_text(path) for path in value)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise TypeError("expected a dictionary")
-    return value
-
-
-READERS: dict[str, Any] = {
-    "server": _url,
-    "worker_token": _secret,
-    "token": _secret,
-    "ca_cert": _file,
-    "client_cert": _file,
-    "client_key": _file,
-    "proxy": _proxy,
-    "log_level": _level,
-    "runtime": _name,
-    "worker_id": _name,
-    "concurrency": _whole(1, 1000),
-    "poll_wait_ms": _wait,
-    "drain_timeout": _positive,
-    "database": _alias,
-    "max_body_bytes": _whole(1024),
-    "max_redeliveries": _whole(0, 1_000_000),
-    "claim_seconds": _positive,
-    "retention_days": _positive,
-    "contracts": _paths,
-    "weave": _mapping,
-}
