@@ -109,7 +109,7 @@ class Credentials:
             return ANYONE
         if _same(token, self.worker_token):
             return _SHARED_WORKER
-        digest = hashlib.sha256(token.encode("latin-1", "replace")).hexdigest()
+        digest = hashlib.sha256(_bytes(token)).hexdigest()
         for identity in self.identities:
             if _same(digest, identity.token_sha256):
                 return Caller(is_admin=False, identity=identity)
@@ -193,5 +193,10 @@ def _matches(pattern: str, task_name: str) -> bool:
     return task_name.startswith(pattern[:-1]) if pattern.endswith(".*") else task_name == pattern
 
 
+def _bytes(header: str) -> bytes:
+    """Return a header's bytes as they came; HTTP headers are read as Latin-1."""
+    return header.encode("latin-1", "replace")
+
+
 def _same(given: str, wanted: str | None) -> bool:
-    return bool(wanted) and hmac.compare_digest(given.encode("utf-8", "replace"), str(wanted).encode())
+    return bool(wanted) and hmac.compare_digest(_bytes(given), str(wanted).encode())

@@ -48,6 +48,14 @@ def test_without_a_valid_token_the_answer_is_401(authorization: str | None) -> N
     assert message(ALL.caller, authorization)[:2] == (401, "UNAUTHENTICATED")
 
 
+def test_tokens_may_hold_any_letters() -> None:
+    identity = Identity("w-1", ("*",), digest("grün"))
+    credentials = Credentials("größe", identities=[identity])
+
+    assert credentials.caller("Bearer " + "größe".encode().decode("latin-1")).is_admin
+    assert credentials.caller("Bearer " + "grün".encode().decode("latin-1")).identity == identity
+
+
 def test_a_certificate_names_an_identity() -> None:
     assert ALL.caller(None, frozenset({"other", "worker.example"})).identity == CERTIFIED
 

@@ -114,6 +114,16 @@ def test_faults_by_option(folder: Path) -> None:
     client.close()
 
 
+def test_a_runtime_open_to_others_says_so(folder: Path) -> None:
+    process = Process(folder, "--host", "0.0.0.0")
+    process.end(signal.SIGTERM)
+    closed = Process(folder, "--host", "0.0.0.0", "--token", "x")
+    closed.end(signal.SIGTERM)
+
+    assert "whoever reaches 0.0.0.0 may use this runtime" in process.errors
+    assert closed.errors == ""
+
+
 @pytest.mark.parametrize(
     ("options", "said"),
     [
@@ -124,6 +134,7 @@ def test_faults_by_option(folder: Path) -> None:
         (["--workers-file", "missing.toml"], "--workers-file missing.toml"),
         (["--fault", "lost"], "--fault lost: expected KIND:CALL"),
         (["--session-timeout", "0"], "--session-timeout"),
+        (["--session-timeout", "nan"], "--session-timeout"),
         (["--tls-key", "x"], "--tls-cert"),
         (["--tls-cert", "missing.pem"], "--tls-cert missing.pem"),
         (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1:0"),

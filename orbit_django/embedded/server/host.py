@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
@@ -20,6 +21,8 @@ from orbit_django.exceptions import ConfigurationError
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 _LONGEST_SLEEP = 3600.0
+_PAUSE_AFTER_FAILURE = 1.0
+logger = logging.getLogger(__name__)
 
 
 class EmbeddedRuntime:
@@ -147,12 +150,19 @@ class EmbeddedRuntime:
         if due is not None and due < self._planned:
             self._wake.notify_all()
 
+    def _tick_once(self) -> None:
+        try:
+            self.runtime.tick()
+            self._serve()
+        except Exception:  # a full disk must not end the ticker; what could not be stored is kept
+            logger.exception("what was due in the embedded runtime failed")
+            self._wake.wait(_PAUSE_AFTER_FAILURE)
+
     def _tick(self) -> None:
         clock = self.runtime.state.clock
         with self.lock:
             while not self._stopping.is_set():
-                self.runtime.tick()
-                self._serve()
+                self._tick_once()
                 due = self.runtime.state.timers.next_due()
                 now = clock.monotonic()
                 self._planned = min(now + _LONGEST_SLEEP, due if due is not None else now + _LONGEST_SLEEP)

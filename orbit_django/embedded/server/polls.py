@@ -12,7 +12,7 @@ from typing import Any
 
 from orbit_django.embedded.callers import Caller
 from orbit_django.embedded.executions import Execution
-from orbit_django.embedded.runtime import Runtime
+from orbit_django.embedded.server.answers import Host
 from orbit_django.exceptions import OrbitError, RuntimeRefusalError
 
 
@@ -81,11 +81,17 @@ class Waiters:
         self._waiting.clear()
 
 
-def poll_look(runtime: Runtime, session_id: str, caller: Caller) -> Callable[[], Any]:
+def poll_look(host: Host, session_id: str, caller: Caller) -> Callable[[], Any]:
     """Return what a waiting poll looks for: a task, or the end of its session."""
-    return lambda: runtime.poll(session_id, caller, is_contact=False)
+    # The runtime is asked for anew each time: a restart puts another one in its place.
+    return lambda: host.runtime.poll(session_id, caller, is_contact=False)
 
 
-def finish_look(execution: Execution) -> Callable[[], Any]:
+def finish_look(host: Host, execution_id: str) -> Callable[[], Any]:
     """Return what a wait for an execution looks for: its end."""
-    return lambda: execution if execution.is_finished else None
+
+    def look() -> Execution | None:
+        execution = host.runtime.execution(execution_id)
+        return execution if execution.is_finished else None
+
+    return look

@@ -75,7 +75,7 @@ def _poll(server: Host, request: Request, body: dict[str, Any], _: str) -> Answe
     with server.changing() as runtime:
         assignment = runtime.poll(session_id, request.caller)
     if assignment is None and wait_ms:
-        assignment = server.wait(poll_look(runtime, session_id, request.caller), wait_ms, request.is_gone)
+        assignment = server.wait(poll_look(server, session_id, request.caller), wait_ms, request.is_gone)
     return Answer(204) if assignment is None else json_answer(assignment)
 
 
@@ -128,10 +128,7 @@ def _wait(server: Host, request: Request, body: dict[str, Any], execution_id: st
     given = request.query.get("timeout_ms", str(_DEFAULT_FINISH_MS))
     if not given.isascii() or not given.isdecimal():
         raise RuntimeRefusalError(400, "INVALID_REQUEST", "timeout_ms must be a whole number of milliseconds")
-    with server.lock:
-        execution = server.runtime.execution(execution_id)
-    if not execution.is_finished:
-        server.wait(finish_look(execution), min(int(given), MAX_WAIT_MS), request.is_gone)
+    server.wait(finish_look(server, execution_id), min(int(given), MAX_WAIT_MS), request.is_gone)
     return _get(server, request, body, execution_id)
 
 

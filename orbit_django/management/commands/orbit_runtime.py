@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import math
 import signal
 import sys
 import threading
 from argparse import ArgumentParser
+from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
@@ -70,11 +72,22 @@ class Command(BaseCommand):
         names = ", ".join(f"{name} {version}" for name, version in runtime.catalog.workflows) or "none"
         self.stdout.write(f"ORBIT development runtime at {runtime.url} (for development only, not for production)")
         self.stdout.write(f"workflows: {names}; state in {options['db']}; stop with Ctrl-C")
+        if runtime.credentials.is_open and not _is_loopback(options["host"]):
+            self.stderr.write(
+                f"whoever reaches {options['host']} may use this runtime; --token would ask for a credential"
+            )
         sys.stdout.flush()
 
 
+def _is_loopback(host: str) -> bool:
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
 def _runtime(options: dict[str, Any]) -> EmbeddedRuntime:
-    if options["session_timeout"] <= 0 or options["max_body"] <= 0:
+    if not 0 < options["session_timeout"] < math.inf or options["max_body"] <= 0:
         raise ConfigurationError("--session-timeout and --max-body must be greater than zero")
     return EmbeddedRuntime(
         options["contracts"] or conf.load().contracts,

@@ -1,4 +1,5 @@
 import json
+import threading
 import time
 from pathlib import Path
 
@@ -173,6 +174,30 @@ def test_one_request_that_breaks_the_runtime_is_a_500(runtime: EmbeddedRuntime, 
     assert (broken.status, broken.json["error"]["code"]) == (500, "INTERNAL")
     assert "a request of the embedded runtime failed" in caplog.text
     assert client.post("/v1/workers/heartbeat", {"worker_session_id": session}).status == 200
+
+
+def test_a_failing_tick_does_not_end_the_ticker(runtime: EmbeddedRuntime, client: Client, caplog, monkeypatch) -> None:
+    monkeypatch.setattr("orbit_django.embedded.server.host._PAUSE_AFTER_FAILURE", 0.001)
+    reached = threading.Event()
+
+    def fail_first() -> None:
+        raise OSError("the disk is full")
+
+    with runtime.changing() as state:
+        now = state.state.clock.monotonic()
+        state.state.timers.at(now, fail_first)
+        state.state.timers.at(now, reached.set)
+
+    assert reached.wait(10)
+    assert "the disk is full" in caplog.text
+
+
+def test_an_address_of_version_6() -> None:
+    with EmbeddedRuntime(read(GREET), host="::1") as runtime:
+        client = Client(runtime.url)
+        assert runtime.url.startswith("http://[::1]:")
+        assert client.register()
+        client.close()
 
 
 def test_mistakes_at_the_start(tmp_path: Path, runtime: EmbeddedRuntime) -> None:
