@@ -5,8 +5,9 @@ These are the names that a handler author needs; the rest is imported from its o
 
 from orbit_django.context import TaskContext
 from orbit_django.exceptions import TaskCancelled, TaskError
-from orbit_django.protocol import VERSION as __version__
+from orbit_django.protocol import VERSION
 from orbit_django.tasks import task
 
 __all__ = ["TaskCancelled", "TaskContext", "TaskError", "__version__", "task"]
 
+__version__ = VERSION

@@ -60,6 +60,19 @@ class PayloadTooLargeError(OrbitError):
         self.limit = limit
 
 
+class ClaimLostError(OrbitError):
+    """Another owner has taken the key over; what this one does is not recorded any more."""
+
+
+class EffectUncertainError(OrbitError):
+    """An effect began, and nobody here knows whether it happened."""
+
+    def __init__(self, name: str, text: str) -> None:
+        super().__init__(f"nobody knows whether the effect {name!r} happened: {text}")
+        self.name = name
+        self.text = text
+
+
 class TransactionEndedError(OrbitError):
     """A handler ended, broke or left the transaction that its effects belong to."""
 

@@ -6,6 +6,7 @@ by inserting, so that two deliveries of one key can never both run, and it never
 
 from __future__ import annotations
 
+import json
 from dataclasses import dataclass
 from uuid import uuid4
 
@@ -14,7 +15,7 @@ from django.utils import timezone
 
 from orbit_django.dialects import dialect_of
 from orbit_django.dialects.base import Claimed, Dialect
-from orbit_django.exceptions import TransactionEndedError
+from orbit_django.exceptions import ClaimLostError, TransactionEndedError
 from orbit_django.models import IdempotencyRecord
 from orbit_django.payloads import digest, fingerprint, storable
 from orbit_django.protocol import Assignment, Code, Failure
@@ -131,6 +132,21 @@ ENDED = (
     "ROLLBACK, by a statement that commits implicitly, by a database error that was caught, or by closing the "
     "connection; with atomic=False a handler may do as it likes"
 )
+
+
+def fence(claim: Claim) -> None:
+    """Raise ClaimLostError unless the claim holds; it then holds until the open transaction ends."""
+    rows = IdempotencyRecord.objects.using(claim.using).running().select_for_update()
+    if rows.filter(pk=claim.record.pk, owner=claim.owner).first() is None:
+        raise ClaimLostError("another owner has taken the key over")
+
+
+def reopen(record_id: int, using: str) -> None:
+    """Clear a stored failure that was due to an open effect, so that the same attempt may run again."""
+    rows = IdempotencyRecord.objects.using(using).failed().select_for_update()
+    record = rows.filter(pk=record_id).first()
+    if record is not None and json.loads(record.error or "{}").get("error_code") == Code.EFFECT_UNCERTAIN:
+        rows.filter(pk=record_id).update(status=Status.RUNNING, error=None, owner="", lease_ms=0, finished_at=None)
 
 
 def extend(claims: list[Claim], lease_seconds: float) -> None:

@@ -1,4 +1,4 @@
-"""The tables: idempotency records and the outbox of results.
+"""The tables: idempotency records, the outbox of results, effects, and starts of workflows.
 
 Columns, constraints and the vocabulary of query sets; no transitions. Who writes is said at each model. Texts
 that a runtime or a handler made are stored so that every database can keep them; what must compare byte for byte
@@ -61,7 +61,10 @@ class IdempotencyRecord(models.Model):
     lease_ms = models.BigIntegerField(
         null=True, help_text="When a claim without a transaction ends: milliseconds by the database's clock."
     )
-    redeliveries = models.IntegerField(default=0, help_text="Runs of this attempt that ended with their process.")
+    redeliveries = models.IntegerField(
+        default=0, help_text="Runs of this attempt, begun on a redelivery, that ended with their process or still run."
+    )
+    history = models.TextField(blank=True, help_text="JSON text: who began those runs, and when.")
     created_at = models.DateTimeField(help_text="When the key was first claimed.")
     finished_at = models.DateTimeField(null=True, help_text="When the stored outcome was committed.")
 
@@ -148,3 +151,98 @@ class OutboxMessage(models.Model):
 
     def __str__(self) -> str:
         return f"{self.kind} of {self.execution_id or 'an unknown task'}"
+
+
+class EffectQuerySet(models.QuerySet["Effect"]):
+    """States of effects as adjectives."""
+
+    def open(self) -> EffectQuerySet:
+        """Keep effects that began and of which nobody knows whether they happened."""
+        return self.filter(status__in=[Effect.Status.STARTED, Effect.Status.UNCERTAIN])
+
+    def uncertain(self) -> EffectQuerySet:
+        """Keep incidents: open effects that wait for a person."""
+        return self.filter(status=Effect.Status.UNCERTAIN)
+
+
+class Effect(models.Model):
+    """One named effect of a task that is not atomic; written by ``effects`` alone."""
+
+    class Status(models.TextChoices):
+        """Where an effect stands; a finished one is never called again."""
+
+        STARTED = "started"
+        FINISHED = "finished"
+        UNCERTAIN = "uncertain"
+        NOT_HAPPENED = "not_happened"
+
+    record = models.ForeignKey(
+        IdempotencyRecord, on_delete=models.CASCADE, related_name="effects", help_text="The task it belongs to."
+    )
+    name = models.CharField(max_length=255, help_text="The name that the handler gave it, cut to fit.")
+    name_hash = models.CharField(max_length=64, help_text="Digest of kind and name.")
+    status = models.CharField(max_length=16, choices=Status.choices, db_index=True, help_text="Where it stands.")
+    result = models.TextField(  # noqa: DJ001  (none is not the empty text)
+        null=True, help_text="What the call brought: JSON text."
+    )
+    error = models.TextField(blank=True, help_text="Why nobody knows what became of it.")
+    owner = models.CharField(max_length=64, blank=True, help_text="Mark of the claim that called, or will.")
+    settled_by = models.CharField(max_length=255, blank=True, help_text="Who said what became of it.")
+    started_at = models.DateTimeField(help_text="When it was first begun.")
+    finished_at = models.DateTimeField(null=True, help_text="When its result was kept.")
+
+    objects = EffectQuerySet.as_manager()
+
+    class Meta:
+        constraints = [models.UniqueConstraint(fields=["record", "name_hash"], name="orbit_effect_name")]
+
+    def __str__(self) -> str:
+        return f"{self.name} of {self.record}"
+
+
+class WorkflowStartQuerySet(models.QuerySet["WorkflowStart"]):
+    """States of starts as adjectives."""
+
+    def pending(self) -> WorkflowStartQuerySet:
+        """Keep starts that the runtime has not answered."""
+        return self.filter(status=WorkflowStart.Status.PENDING)
+
+    def blocked(self) -> WorkflowStartQuerySet:
+        """Keep starts that wait for a person or for another credential."""
+        return self.filter(status=WorkflowStart.Status.BLOCKED)
+
+
+class WorkflowStart(models.Model):
+    """One execution that was asked for in a transaction; written by ``starts`` alone."""
+
+    class Status(models.TextChoices):
+        """Where a start stands; started and refused are final."""
+
+        PENDING = "pending"
+        STARTED = "started"
+        REFUSED = "refused"
+        BLOCKED = "blocked"
+
+    workflow = models.TextField(help_text="The workflow to start.")
+    execution_id = models.TextField(help_text="The id of the execution; it makes the start exactly once.")
+    id_hash = models.CharField(max_length=64, unique=True, help_text="Digest of the execution id.")
+    input = models.TextField(help_text="JSON text of the input, sent as it is.")
+    input_hash = models.CharField(max_length=64, help_text="Digest of the input's value.")
+    status = models.CharField(max_length=16, choices=Status.choices, help_text="Where the start stands.")
+    due_at = models.BigIntegerField(
+        null=True, db_index=True, help_text="When to send: milliseconds by the database's clock."
+    )
+    sender = models.CharField(max_length=64, blank=True, help_text="Random mark of the sender that holds it now.")
+    attempts = models.IntegerField(default=0, help_text="How often it was sent.")
+    last_error = models.TextField(blank=True, help_text="What the latest try ran into.")
+    last_status = models.IntegerField(null=True, help_text="HTTP status that blocked or refused it.")
+    created_at = models.DateTimeField(help_text="When it was asked for.")
+    settled_at = models.DateTimeField(null=True, help_text="When the runtime's final answer was stored.")
+
+    objects = WorkflowStartQuerySet.as_manager()
+
+    class Meta:
+        indexes = [models.Index(fields=["settled_at"], name="orbit_start_settled")]
+
+    def __str__(self) -> str:
+        return f"{self.workflow} {self.execution_id}"

@@ -140,7 +140,6 @@ def refuse(message: OutboxMessage, refusal: RefusedError, text: str) -> OutboxMe
         if message.kind == Kind.FAIL:
             body = _cut_down(message)
             _write(message, body=body, last_status=413, due_at=dialect_of(using).now_ms(HOLD_SECONDS))
-            message.body = body
             return message
         _close(message, Status.REFUSED, last_status=refusal.status, reason=storable(text, LIMIT_TEXT))
         failure = Failure(code, "the runtime refused the result of this task", retryable=False, details=details)
@@ -200,7 +199,8 @@ def _write(message: OutboxMessage, **changes: object) -> None:
     with dialect_of(using).writing():
         rows = OutboxMessage.objects.using(using).filter(pk=message.pk, status=Status.PENDING)
         rows.update(attempts=F("attempts") + 1, **changes)
-    message.attempts += 1
+    for name, value in {**changes, "attempts": message.attempts + 1}.items():
+        setattr(message, name, value)
 
 
 def _close(message: OutboxMessage, status: str, **changes: object) -> None:

@@ -20,6 +20,7 @@ from orbit_django import idempotency, outbox, payloads
 from orbit_django.conf import OrbitSettings
 from orbit_django.context import TaskContext
 from orbit_django.dialects import dialect_of
+from orbit_django.effects import ClaimedEffects
 from orbit_django.exceptions import TransactionEndedError
 from orbit_django.idempotency import Busy, Claim, Conflict, Key, Stored, Verdict
 from orbit_django.logs import about
@@ -148,6 +149,9 @@ class Executor:
         if not isinstance(verdict, Claim):
             return verdict
         self._claims.add(verdict)
+        redact = self._redact(job)
+        repeat = partial(self._patience.repeat, job.context, using=job.using, has_run=True)
+        job.context.effects = ClaimedEffects(verdict, redact, repeat)
         try:
             output = error = None
             try:

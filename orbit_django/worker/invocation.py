@@ -11,15 +11,18 @@ from asgiref.sync import async_to_sync, iscoroutinefunction
 
 from orbit_django import payloads, shapes
 from orbit_django.context import CancelReason, TaskContext
-from orbit_django.exceptions import PayloadError, PayloadTooLargeError, TaskCancelled, TaskError
+from orbit_django.exceptions import EffectUncertainError, PayloadError, PayloadTooLargeError, TaskCancelled, TaskError
 from orbit_django.protocol import Assignment, Code, Failure
 from orbit_django.tasks import Task
 
 TRACEBACK_LIMIT = 20_000
 
 
-class AbandonedError(Exception):
-    """A handler stopped because the process must end: nothing is reported, the runtime delivers again."""
+class AbandonedError(BaseException):
+    """A handler stopped because the process must end: nothing is reported, the runtime delivers again.
+
+    No ``Exception``, so that no handler takes it for one of its own troubles.
+    """
 
 
 class HandlerError(Exception):
@@ -64,22 +67,14 @@ class ResultError(Exception):
 
 def failure_of(error: BaseException, context: TaskContext, redact: Callable[[str], str]) -> Failure:
     """Return the failure that reports what a handler raised; raise AbandonedError when nothing is to be reported."""
-    match error:
-        case TaskError():
-            failure = _declared(error)
-        case TaskCancelled() if context.cancelled.reason == CancelReason.SHUTDOWN:
+    if isinstance(error, AbandonedError):
+        raise error
+    if isinstance(error, TaskCancelled) and context.is_cancelled:
+        if context.cancelled.reason == CancelReason.SHUTDOWN:
             raise AbandonedError
-        case TaskCancelled() if context.is_cancelled:
-            failure = Failure(Code.CANCELLED, str(error) or "the handler stopped", retryable=True)
-        case ResultError(error=wrong):
-            failure = Failure(Code.INVALID_RESULT, f"the result: {wrong}", retryable=False, details=_located(wrong))
-        case PayloadTooLargeError(size=size, limit=limit):
-            details = {"size": size, "limit": limit}
-            failure = Failure(Code.RESULT_TOO_LARGE, str(error), retryable=False, details=details)
-        case InputError(error=wrong):
-            failure = Failure(Code.INVALID_INPUT, f"the input: {wrong}", retryable=False, details=_located(wrong))
-        case _:
-            failure = _unhandled(error)
+        failure = Failure(Code.CANCELLED, str(error) or "the handler stopped", retryable=True)
+    else:
+        failure = next(make for kind, make in MAKERS if isinstance(error, kind))(error)
     return _redacted(failure, redact)
 
 
@@ -109,6 +104,26 @@ def _declared(error: TaskError) -> Failure:
     return Failure(code, str(error.message), retryable=bool(error.retryable), details=error.details)
 
 
+def _bad_result(error: ResultError) -> Failure:
+    details = {"path": error.error.path, "fields": error.error.fields}
+    return Failure(Code.INVALID_RESULT, f"the result: {error}", retryable=False, details=details)
+
+
+def _bad_input(error: InputError) -> Failure:
+    details = {"path": error.error.path, "fields": error.error.fields}
+    return Failure(Code.INVALID_INPUT, f"the input: {error}", retryable=False, details=details)
+
+
+def _too_large(error: PayloadTooLargeError) -> Failure:
+    details = {"size": error.size, "limit": error.limit}
+    return Failure(Code.RESULT_TOO_LARGE, str(error), retryable=False, details=details)
+
+
+def _uncertain(error: EffectUncertainError) -> Failure:
+    details = {"effect": error.name, "error": error.text}
+    return Failure(Code.EFFECT_UNCERTAIN, str(error), retryable=True, details=details)
+
+
 def _unhandled(error: BaseException) -> Failure:
     lines = traceback.format_exception(error)
     return Failure(
@@ -124,10 +139,6 @@ def _text_of(error: BaseException) -> str:
         return str(error) or type(error).__name__
     except Exception:  # noqa: BLE001  (the handler's exception is the handler's code as well)
         return type(error).__name__
-
-
-def _located(wrong: PayloadError) -> dict[str, Any]:
-    return {"path": wrong.path, "fields": wrong.fields}
 
 
 def _named(value: Any) -> str:
@@ -146,3 +157,13 @@ def _each_text(value: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(value, list | tuple):
         return [_each_text(item, redact) for item in value]
     return value
+
+
+MAKERS: tuple[tuple[type[BaseException], Callable[[Any], Failure]], ...] = (
+    (TaskError, _declared),
+    (ResultError, _bad_result),
+    (InputError, _bad_input),
+    (PayloadTooLargeError, _too_large),
+    (EffectUncertainError, _uncertain),
+    (BaseException, _unhandled),
+)

@@ -34,11 +34,20 @@ class Patience:
         self._halt = halt  # the process ends now
         self._stopping_since: float | None = None
 
-    def repeat(self, context: TaskContext, step: Callable[[], T], *, using: str, has_run: bool = False) -> T:
+    def repeat(
+        self,
+        context: TaskContext,
+        step: Callable[[], T],
+        *,
+        using: str,
+        has_run: bool = False,
+        tries: int | None = None,
+    ) -> T:
         """Return what the step returns, repeating it while the database is away or its errors pass.
 
         ``has_run`` says that there is work to lose: then the attempt's deadline is no reason to give up. Raises
-        AbandonedError when it gives up, and errors of the database that will not pass as they are.
+        AbandonedError when it gives up; errors of the database that will not pass, and the last one after ``tries``,
+        as they are.
         """
         failures = 0
         while True:
@@ -49,6 +58,8 @@ class Patience:
                 if not dialect.is_transient(error) and not dialect.is_connection_lost(error):
                     raise
                 failures += 1
+                if failures == tries:
+                    raise
                 self.pause(context, failures, error, using=using, has_run=has_run)
             else:
                 self.succeeded()
