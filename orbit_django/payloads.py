@@ -7,6 +7,7 @@ refused here, with the path of the culprit, before anything was written.
 from __future__ import annotations
 
 import dataclasses
+import enum
 import hashlib
 import json
 import math
@@ -20,6 +21,7 @@ from orbit_django.exceptions import PayloadError, PayloadTooLargeError
 from orbit_django.protocol import Completion, Failure
 
 MAX_DEPTH = 100  # strict parsers commonly stop at 128 levels; the body adds its own
+MAX_BITS = 14_284  # Python itself neither writes nor reads numbers with more than 4300 digits
 CUT_MARK = " […]"
 _default: Callable[[Any], Any] = DjangoJSONEncoder().default
 
@@ -33,14 +35,14 @@ def plain(value: Any, path: str = "$", depth: int = 0) -> Any:
     if depth > MAX_DEPTH:
         raise PayloadError(path, f"is nested deeper than {MAX_DEPTH} levels, or contains itself")
     if value is None or isinstance(value, bool | int):
-        return value
+        return _writable(value, path)
     if isinstance(value, str):
         return _valid_text(value, path)
     if isinstance(value, float):
         return _finite(value, path)
     if isinstance(value, list | tuple):
         return [plain(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
-    if isinstance(value, Mapping):
+    if isinstance(value, dict):
         return {_key(name, path): plain(item, f"{path}.{name}", depth + 1) for name, item in value.items()}
     return plain(_simpler(value, path), path, depth + 1)
 
@@ -51,6 +53,12 @@ def _valid_text(value: str, path: str) -> str:
             value.encode()
         except UnicodeEncodeError:
             raise PayloadError(ascii(path)[1:-1], "holds half of a surrogate pair, which no JSON can carry") from None
+    return value
+
+
+def _writable(value: int | None, path: str) -> int | None:
+    if value is not None and value.bit_length() > MAX_BITS:
+        raise PayloadError(path, "is a whole number with thousands of digits, which no reader would take")
     return value
 
 
@@ -67,17 +75,26 @@ def _key(name: object, path: str) -> str:
 
 
 def _simpler(value: Any, path: str) -> Any:
-    """Return a rich value one step closer to JSON."""
-    if dataclasses.is_dataclass(value) and not isinstance(value, type):
-        return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
-    if hasattr(type(value), "model_dump"):
-        return value.model_dump(mode="json")
+    """Return a rich value one step closer to JSON; whatever its own code raises means that it has no JSON form."""
     if isinstance(value, Decimal) and not value.is_finite():
         raise PayloadError(path, f"is {value}, which JSON does not have")
     try:
-        return _default(value)
-    except (TypeError, ValueError):
-        raise PayloadError(path, f"is of type {type(value).__name__}, which has no JSON form") from None
+        return _step(value)
+    except Exception as error:  # noqa: BLE001  (properties and serializers are the handler's code)
+        told = f" ({type(error).__name__})" if not isinstance(error, TypeError | ValueError) else ""
+        raise PayloadError(path, f"is of type {type(value).__name__}, which has no JSON form{told}") from None
+
+
+def _step(value: Any) -> Any:
+    if isinstance(value, Mapping):
+        return dict(value)
+    if isinstance(value, enum.Enum):
+        return value.value
+    if dataclasses.is_dataclass(value) and not isinstance(value, type):
+        return {item.name: getattr(value, item.name) for item in dataclasses.fields(value)}
+    if hasattr(type(value), "model_dump"):
+        return value.model_dump(mode="json", by_alias=True)
+    return _default(value)
 
 
 def compact(value: Any, *, is_ascii: bool = True) -> str:
@@ -85,10 +102,7 @@ def compact(value: Any, *, is_ascii: bool = True) -> str:
 
     ASCII by default: such a text survives every database encoding, U+0000 included.
     """
-    try:
-        return json.dumps(value, ensure_ascii=is_ascii, allow_nan=False, separators=(",", ":"))
-    except ValueError as error:  # an integer with thousands of digits
-        raise PayloadError("$", str(error)) from None
+    return json.dumps(value, ensure_ascii=is_ascii, allow_nan=False, separators=(",", ":"))
 
 
 def encode_output(value: dict[str, Any], limit: int, token: str = "") -> str:
@@ -133,12 +147,25 @@ def failure_body(token: str, fields: str) -> str:
 
 
 def fingerprint(value: Any) -> str:
-    """Return a digest that is equal for equal JSON values.
+    """Return a digest that is equal for equal JSON values, however deep they are.
 
     Member order, spacing, escapes and the form of a number (1, 1.0, 1e0) make no difference; true is not 1.
     """
-    text = json.dumps(_normal(value), ensure_ascii=True, separators=(",", ":"), sort_keys=True)
-    return hashlib.sha256(text.encode()).hexdigest()
+    sha = hashlib.sha256()
+    waiting = [value]
+    while waiting:
+        item = waiting.pop()
+        if isinstance(item, list):
+            sha.update(b"[%d," % len(item))
+            waiting.extend(item)
+        elif isinstance(item, dict):
+            sha.update(b"{%d," % len(item))
+            for name in sorted(item):
+                waiting += (item[name], name)
+        else:
+            is_whole = isinstance(item, float) and item.is_integer()
+            sha.update(json.dumps(int(item) if is_whole else item).encode() + b",")
+    return sha.hexdigest()
 
 
 def digest(*parts: str) -> str:
@@ -165,21 +192,16 @@ def _without_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _normal(value: Any) -> Any:
-    if isinstance(value, float) and value.is_integer():
-        return int(value)
-    if isinstance(value, list):
-        return [_normal(item) for item in value]
-    if isinstance(value, dict):
-        return {name: _normal(item) for name, item in value.items()}
-    return value
-
-
 def _lenient(details: Any) -> Any:
     """Return details as JSON whatever they are: what has no JSON form is shown as text."""
     try:
-        value = plain(details)
-        compact(value)
-    except (PayloadError, RecursionError):
-        return {"text": cut(_without_surrogates(repr(details)), 2_000)}
-    return value
+        return plain(details)
+    except PayloadError:
+        return {"text": cut(_without_surrogates(_told(details)), 2_000)}
+
+
+def _told(value: Any) -> str:
+    try:
+        return repr(value)
+    except Exception:  # noqa: BLE001  (the handler's value is the handler's code as well)
+        return f"a value of type {type(value).__name__}"
