@@ -155,18 +155,12 @@ class Runtime:
 
     def cancel(self, execution_id: str, reason: str = "") -> Execution:
         """Ask an execution to end; attempts in flight are waited for (O140, O141, O217)."""
-        execution = self.execution(execution_id)
+        execution = self.state.execution(execution_id)
         if not execution.is_finished and not execution.is_aborting:
             self.state.journal.record(execution, "CancelRequested", reason=reason)
             self.flow.abort(execution)
             self.state.journal.commit()
         return execution
-
-    def execution(self, execution_id: str) -> Execution:
-        """Return an execution, or refuse with a 404."""
-        if execution := self.state.executions.get(execution_id):
-            return execution
-        raise RuntimeRefusalError(404, "UNKNOWN_EXECUTION", f"no execution `{execution_id}`")
 
     def tick(self) -> None:
         """Let everything happen that is due: session expiry, deadlines, retries, the end of the restart's grace."""

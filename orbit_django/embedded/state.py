@@ -10,6 +10,7 @@ from orbit_django.embedded.executions import Delivery, Execution, StepState
 from orbit_django.embedded.journal import Journal
 from orbit_django.embedded.ready import ReadySteps, Route
 from orbit_django.embedded.timers import Timers
+from orbit_django.exceptions import RuntimeRefusalError
 from orbit_django.protocol import Contract
 
 
@@ -24,6 +25,12 @@ class State:
     ready: ReadySteps = field(default_factory=ReadySteps)
     executions: dict[str, Execution] = field(default_factory=dict)
     tokens: dict[str, tuple[Execution, StepState]] = field(default_factory=dict)  # of unfinished executions
+
+    def execution(self, execution_id: str) -> Execution:
+        """Return an execution; refuse with a 404 when there is none."""
+        if execution := self.executions.get(execution_id):
+            return execution
+        raise RuntimeRefusalError(404, "UNKNOWN_EXECUTION", f"no execution `{execution_id}`")
 
     def find_delivery(self, token: str) -> tuple[Execution, StepState, Delivery] | None:
         """Return what a token stands for; None when it was never issued or its execution has finished (O125)."""

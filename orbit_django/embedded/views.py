@@ -42,7 +42,7 @@ def executions_view(runtime: Runtime) -> list[dict[str, Any]]:
 
 def history_view(runtime: Runtime, execution_id: str) -> list[dict[str, Any]]:
     """Return what happened to an execution, oldest first: event, at_ms, and the event's own members."""
-    runtime.execution(execution_id)
+    runtime.state.execution(execution_id)
     events = runtime.store.events(execution_id)
     return [{"event": event.kind, "at_ms": event.at_ms, **event.data} for event in events]
 

@@ -208,4 +208,4 @@ def test_what_cannot_be_started(world: World) -> None:
     assert refused(world.runtime.start, "Nope") == (404, "UNKNOWN_WORKFLOW")
     assert refused(world.runtime.start, "Greet", {"name": "Ada"}, version="2.0.0") == (404, "UNKNOWN_WORKFLOW")
     assert refused(world.runtime.start, "Greet", {}) == (400, "INVALID_REQUEST")
-    assert refused(world.runtime.execution, "e-1") == (404, "UNKNOWN_EXECUTION")
+    assert refused(world.runtime.state.execution, "e-1") == (404, "UNKNOWN_EXECUTION")

@@ -56,7 +56,7 @@ class World:
         self.runtime.tick()
 
     def execution(self, execution_id: str = "e-1") -> Execution:
-        return self.runtime.execution(execution_id)
+        return self.runtime.state.execution(execution_id)
 
     def events(self, execution_id: str = "e-1") -> list[str]:
         return [entry["event"] for entry in views.history_view(self.runtime, execution_id)]

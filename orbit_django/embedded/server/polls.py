@@ -91,7 +91,7 @@ def finish_look(host: Host, execution_id: str) -> Callable[[], Any]:
     """Return what a wait for an execution looks for: its end."""
 
     def look() -> Execution | None:
-        execution = host.runtime.execution(execution_id)
+        execution = host.runtime.state.execution(execution_id)
         return execution if execution.is_finished else None
 
     return look

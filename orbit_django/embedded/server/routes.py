@@ -121,7 +121,7 @@ def _cancel(server: Host, request: Request, body: dict[str, Any], execution_id: 
 
 def _get(server: Host, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
     with server.lock:
-        return json_answer(views.execution_view(server.runtime.execution(execution_id)))
+        return json_answer(views.execution_view(server.runtime.state.execution(execution_id)))
 
 
 def _wait(server: Host, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
