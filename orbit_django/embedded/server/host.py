@@ -15,7 +15,7 @@ from orbit_django.embedded.callers import Credentials, Identity
 from orbit_django.embedded.runtime import Runtime
 from orbit_django.embedded.server.answers import Interference
 from orbit_django.embedded.server.listener import Listener
-from orbit_django.embedded.server.polls import Waiter, Waiters
+from orbit_django.embedded.server.polls import ClosedError, Waiter, Waiters
 from orbit_django.embedded.store import MemoryStore, SqliteStore, Store
 from orbit_django.exceptions import ConfigurationError
 
@@ -60,6 +60,8 @@ class EmbeddedRuntime:
         self._memory = MemoryStore()
         self._tls = tls
         self._listener: Listener | None = None
+        self._wake = threading.Condition(self.lock)
+        self._stopping = threading.Event()
 
     @property
     def url(self) -> str:
@@ -71,25 +73,29 @@ class EmbeddedRuntime:
     def start(self) -> EmbeddedRuntime:
         """Open the history and listen; raises ConfigurationError when the file or the port cannot be had."""
         store: Store = SqliteStore(self._db_path) if self._db_path else self._memory
-        self.runtime = Runtime(self.catalog, store=store, session_timeout_ms=self.session_timeout_ms)
-        self._wake = threading.Condition(self.lock)
-        self._planned = 0.0
-        self._waiters = Waiters()
-        self._stopping = threading.Event()
-        try:
-            self._listener = Listener(self._address, self, self._tls)
-        except (OSError, OverflowError) as error:
-            store.close()
-            where = f"{self._address[0]}:{self._address[1]}"
-            raise ConfigurationError(f"cannot listen on {where}: {getattr(error, 'strerror', None) or error}") from None
-        self._address = (self._address[0], self._listener.server_address[1])
+        with self.lock:
+            listener = self._listener = self._open(store)
         self._threads = [
-            threading.Thread(target=self._listener.serve_forever, args=(0.05,), name="orbit-runtime", daemon=True),
+            threading.Thread(target=listener.serve_forever, args=(0.05,), name="orbit-runtime", daemon=True),
             threading.Thread(target=self._tick, name="orbit-runtime-ticker", daemon=True),
         ]
         for thread in self._threads:
             thread.start()
         return self
+
+    def _open(self, store: Store) -> Listener:
+        self.runtime = Runtime(self.catalog, store=store, session_timeout_ms=self.session_timeout_ms)
+        self._planned = 0.0
+        self._waiters = Waiters()
+        self._stopping.clear()
+        try:
+            listener = Listener(self._address, self, self._tls)
+        except (OSError, OverflowError) as error:
+            store.close()
+            where = f"{self._address[0]}:{self._address[1]}"
+            raise ConfigurationError(f"cannot listen on {where}: {getattr(error, 'strerror', None) or error}") from None
+        self._address = (self._address[0], listener.server_address[1])
+        return listener
 
     def stop(self) -> None:
         """Close the port and every connection, as a process that ends would; the history stays."""
@@ -121,8 +127,13 @@ class EmbeddedRuntime:
 
     @contextmanager
     def changing(self) -> Iterator[Runtime]:
-        """Hold the lock for one call of the runtime, then serve those who waited for what it changed."""
+        """Hold the lock for one call of the runtime, then serve those who waited for what it changed.
+
+        Raises ClosedError once the server stops: what came too late must not reach a history that is being closed.
+        """
         with self.lock:
+            if self._stopping.is_set():
+                raise ClosedError
             try:
                 yield self.runtime
             finally:
@@ -132,6 +143,8 @@ class EmbeddedRuntime:
         """Return what ``look`` finds within the time, or None; raises ClosedError when the server stops."""
         waiter = Waiter(look, is_gone)
         with self.lock:
+            if self._stopping.is_set():
+                raise ClosedError
             if waiter.try_once():
                 return self._waiters.settle(waiter)
             self._waiters.add(waiter)

@@ -7,6 +7,7 @@ import pytest
 
 from orbit_django.contracts import read
 from orbit_django.embedded.server import EmbeddedRuntime
+from orbit_django.embedded.server.polls import ClosedError
 from orbit_django.exceptions import ConfigurationError, ContractSyntaxError
 from tests.contracts.texts import GREET
 from tests.embedded.waits import Background, waiting
@@ -198,6 +199,17 @@ def test_an_address_of_version_6() -> None:
         assert runtime.url.startswith("http://[::1]:")
         assert client.register()
         client.close()
+
+
+def test_what_comes_too_late_never_reaches_the_history() -> None:
+    runtime = EmbeddedRuntime(read(GREET)).start()
+    runtime.stop()
+
+    with pytest.raises(ClosedError), runtime.changing() as state:
+        state.start("Greet", {"name": "Ada"}, "e-1")
+    runtime.start()
+    assert runtime.runtime.state.executions == {}
+    runtime.stop()
 
 
 def test_mistakes_at_the_start(tmp_path: Path, runtime: EmbeddedRuntime) -> None:
