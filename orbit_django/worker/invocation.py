@@ -134,11 +134,11 @@ def _unhandled(error: BaseException) -> Failure:
     )
 
 
-def _text_of(error: BaseException) -> str:
+def _text_of(value: Any, show: Callable[[Any], str] = str) -> str:
     try:
-        return str(error) or type(error).__name__
-    except Exception:  # noqa: BLE001  (the handler's exception is the handler's code as well)
-        return type(error).__name__
+        return show(value) or type(value).__name__
+    except Exception:  # noqa: BLE001  (the handler's exceptions and values are the handler's code as well)
+        return type(value).__name__
 
 
 def _named(value: Any) -> str:
@@ -146,15 +146,23 @@ def _named(value: Any) -> str:
 
 
 def _redacted(failure: Failure, redact: Callable[[str], str]) -> Failure:
-    return Failure(failure.code, redact(failure.message), failure.retryable, _each_text(failure.details, redact))
+    return Failure(failure.code, redact(failure.message), failure.retryable, _shown(failure.details, redact))
+
+
+def _shown(details: Any, redact: Callable[[str], str]) -> Any:
+    """Return details as plain JSON types, so that no text in them escapes; what has no such form as one text."""
+    try:
+        return _each_text(payloads.plain(details), redact)
+    except PayloadError:
+        return {"text": redact(_text_of(details, repr))}
 
 
 def _each_text(value: Any, redact: Callable[[str], str]) -> Any:
     if isinstance(value, str):
         return redact(value)
     if isinstance(value, dict):
-        return {name: _each_text(item, redact) for name, item in value.items()}
-    if isinstance(value, list | tuple):
+        return {redact(name): _each_text(item, redact) for name, item in value.items()}
+    if isinstance(value, list):
         return [_each_text(item, redact) for item in value]
     return value
 
