@@ -24,6 +24,7 @@ INSTALLED_APPS = [
     "orbit_django",
     "tests.testapp",
     "tests.crash",
+    "tests.e2e",
 ]
 MIDDLEWARE = [
     "django.contrib.sessions.middleware.SessionMiddleware",
