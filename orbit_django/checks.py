@@ -9,7 +9,7 @@ from django.core import checks
 from django.db import DatabaseError, InterfaceError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from orbit_django import conf
+from orbit_django import conf, shapes
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.tasks import Registry, Task, registry
@@ -52,6 +52,7 @@ def check_handlers(**kwargs: Any) -> list[checks.CheckMessage]:
     found: list[checks.CheckMessage] = [
         checks.Error(text, hint="A worker will not start.", id="orbit_django.E003") for text in registry.faults
     ]
+    found += [checks.Error(text, id="orbit_django.E003") for text in _type_faults(registry)]
     found += [checks.Error(text, id="orbit_django.E004") for text in _alias_faults(registry)]
     return found
 
@@ -64,6 +65,7 @@ def preflight(found: Registry, tasks: Sequence[Task], aliases: Iterable[str]) ->
     _raise_first(found.faults)
     unknown = conf.unknown_keys()
     _raise_first(f"ORBIT: the key {key!r} is unknown" + (f"; did you mean {c!r}?" if c else "") for key, c in unknown)
+    _raise_first(_type_faults(tasks))
     _raise_first(_alias_faults(tasks))
     if not tasks:
         raise ConfigurationError(
@@ -72,6 +74,12 @@ def preflight(found: Registry, tasks: Sequence[Task], aliases: Iterable[str]) ->
         )
     for alias in aliases:
         _check_database(alias)
+
+
+def _type_faults(tasks: Iterable[Task]) -> list[str]:
+    """Look into the types only now: while modules are imported, some names in them may not exist yet."""
+    kinds = ((task, kind) for task in tasks for kind in (task.input_type, task.output_type) if kind is not None)
+    return [f"{task.place}: {text}" for task, kind in kinds if (text := shapes.unreadable(kind))]
 
 
 def _alias_faults(tasks: Iterable[Task]) -> list[str]:

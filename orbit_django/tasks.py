@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import fnmatch
 import inspect
+import typing
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from importlib import import_module
@@ -40,9 +41,7 @@ class Task:
     @property
     def place(self) -> str:
         """Where the function is written, for messages to people."""
-        code = getattr(inspect.unwrap(self.function), "__code__", None)
-        line = f":{code.co_firstlineno}" if code else ""
-        return f"{self.function.__module__}.{self.function.__qualname__}{line}"
+        return _place(self.function)
 
     @property
     def source(self) -> tuple[str, int] | None:
@@ -123,6 +122,7 @@ def task(  # noqa: PLR0913  (what can be said about a handler, each by name)
 
     def register(function: Function) -> Function:
         try:
+            _check_function(function)
             registry.add(
                 Task(
                     contract=Contract(_named(name, "name"), _named(version, "version")),
@@ -136,7 +136,7 @@ def task(  # noqa: PLR0913  (what can be said about a handler, each by name)
                 )
             )
         except ConfigurationError as error:
-            registry.faults.append(f"{function.__module__}.{function.__qualname__}: {error}")
+            registry.faults.append(f"{_place(function)}: {error}")
         return function
 
     return register
@@ -154,9 +154,23 @@ def _matches(task: Task, patterns: Iterable[str]) -> bool:
 
 
 def _named(value: Any, what: str) -> str:
-    if not isinstance(value, str) or not value.strip() or "\x00" in value:
-        raise ConfigurationError(f"the task's {what} is to be a text that is not blank, found {value!r}")
+    if not isinstance(value, str) or not value or value != value.strip() or not value.isprintable():
+        raise ConfigurationError(f"the task's {what} is to be a text without blanks at its ends, found {value!r}")
     return value
+
+
+def _place(function: Callable[..., Any]) -> str:
+    code = getattr(inspect.unwrap(function), "__code__", None)
+    line = f":{code.co_firstlineno}" if code else ""
+    return f"{function.__module__}.{getattr(function, '__qualname__', type(function).__qualname__)}{line}"
+
+
+def _check_function(function: Callable[..., Any]) -> None:
+    if not inspect.isroutine(function):
+        raise ConfigurationError("@task belongs above a function")
+    inner = inspect.unwrap(function)
+    if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
+        raise ConfigurationError("a handler returns its result, it does not yield")
 
 
 def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
@@ -166,16 +180,18 @@ def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
 
 def _input_type(function: Callable[..., Any]) -> Any:
     positional = _positional(function)
-    required = [item for item in positional if item.default is inspect.Parameter.empty]
-    if not positional or len(required) > 2:
+    rest = [item for item in inspect.signature(function).parameters.values() if item not in positional[:2]]
+    variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
+    if not positional or any(item.default is item.empty and item.kind not in variable for item in rest):
         raise ConfigurationError("a handler takes (input, ctx) or (input)")
     found = _evaluated(positional[0].annotation, function)
-    return found if shapes.is_shape(found) else None
+    return found if shapes.holds_shape(found) else None
 
 
 def _output_type(function: Callable[..., Any], declared: Any) -> Any:
-    found = declared if declared is not None else _evaluated(inspect.signature(function).return_annotation, function)
-    if found in (str, int, float, bool, list, tuple, set, bytes):
+    annotation = inspect.signature(function).return_annotation
+    found = _evaluated(annotation if declared is None else declared, function)
+    if (typing.get_origin(found) or found) in (str, int, float, bool, list, tuple, set, bytes):
         raise ConfigurationError(f"declares the output {found.__name__}; a handler returns a JSON object")
     return found if shapes.is_shape(found) else None
 
@@ -186,5 +202,8 @@ def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:
     scope = getattr(inspect.unwrap(function), "__globals__", {})
     try:
         return eval(annotation, scope)  # noqa: S307  (the project's own annotation, postponed by its author)
-    except NameError as error:
-        raise ConfigurationError(f"the annotation {annotation!r} cannot be read: {error}") from None
+    except (NameError, AttributeError, TypeError, SyntaxError) as error:
+        raise ConfigurationError(
+            f"the annotation {annotation!r} cannot be read: {error}; a handler's types are imported at run time, "
+            "not under TYPE_CHECKING"
+        ) from None

@@ -1,0 +1,196 @@
+from dataclasses import dataclass
+from typing import Any
+
+import pytest
+from django.core.checks import run_checks
+from django.core.management import call_command
+from django.db import connections
+from django.db.backends.sqlite3.base import DatabaseWrapper
+from django.db.migrations.recorder import MigrationRecorder
+
+from orbit_django import checks
+from orbit_django.exceptions import ConfigurationError
+from orbit_django.tasks import Registry, registry, task
+
+
+@dataclass
+class Unreadable:
+    line: "Nowhere"  # noqa: F821  (that nobody defines it is the point)
+
+
+def pay(input, ctx): ...
+
+
+def ship(input, ctx): ...
+
+
+def unreadable(input: Unreadable): ...
+
+
+@pytest.fixture(autouse=True)
+def found(monkeypatch, settings) -> Registry:
+    """Return an empty registry, in a project that says nothing."""
+    settings.ORBIT = {}
+    monkeypatch.setattr(registry, "_tasks", {})
+    monkeypatch.setattr(registry, "faults", [])
+    return registry
+
+
+@pytest.fixture
+def lacking(transactional_db):
+    """Forget that a migration was applied."""
+    recorder = MigrationRecorder(connections["other"])
+    name = min(name for app, name in recorder.applied_migrations() if app == "orbit_django")
+    recorder.record_unapplied("orbit_django", name)
+    yield "other"
+    recorder.record_applied("orbit_django", name)
+
+
+@pytest.fixture
+def sqlite_named():
+    """Return a function that puts an SQLite database in the place of the default one."""
+    usual = connections["default"]
+
+    def put(name: str) -> None:
+        settings = usual.settings_dict | {"ENGINE": "django.db.backends.sqlite3", "NAME": name, "OPTIONS": {}}
+        connections["default"] = DatabaseWrapper(settings, "default")
+
+    yield put
+    connections["default"] = usual
+
+
+def told() -> list[tuple[str, str, str | None]]:
+    """Return what Django's own run of our checks says."""
+    return [(str(each.id), str(each.msg), each.hint) for each in run_checks(tags=[checks.TAG])]
+
+
+def serve(name: str = "shop.pay", function: Any = pay, **said: Any) -> None:
+    task(name, version="1", **said)(function)
+
+
+def start(*aliases: str) -> None:
+    checks.preflight(registry, tuple(registry), aliases)
+
+
+def refusal(*aliases: str) -> str:
+    with pytest.raises(ConfigurationError) as caught:
+        start(*aliases)
+    return str(caught.value)
+
+
+def test_a_project_without_mistakes_passes() -> None:
+    serve()
+    assert told() == []
+    start()
+
+
+def test_a_project_that_serves_nothing_passes_the_checks() -> None:
+    assert told() == []
+
+
+def test_e001_a_wrong_setting(settings) -> None:
+    settings.ORBIT = {"CONCURRENCY": "four", "LOG_LEVEL": "loud"}
+    (level, concurrency) = told()
+    assert level[:1] + concurrency[:1] == ("orbit_django.E001",) * 2
+    assert level[1].startswith("LOG_LEVEL: expected one of")
+    assert concurrency[1].startswith("CONCURRENCY: expected a whole number")
+
+
+def test_e001_alone_tells_that_the_setting_is_no_dictionary(settings) -> None:
+    settings.ORBIT = ["SERVER"]
+    assert [each[:2] for each in told()] == [("orbit_django.E001", "ORBIT: the setting is to be a dictionary")]
+
+
+def test_e002_an_unknown_key_with_a_hint(settings) -> None:
+    settings.ORBIT = {"CONCURENCY": 2, "ZZZ": 1}
+    assert told() == [
+        ("orbit_django.E002", "settings.ORBIT has the unknown key 'CONCURENCY'.", "Did you mean 'CONCURRENCY'?"),
+        ("orbit_django.E002", "settings.ORBIT has the unknown key 'ZZZ'.", "The README lists every key."),
+    ]
+
+
+@pytest.mark.promise("W8")
+def test_e003_a_handler_that_cannot_be_served() -> None:
+    serve()
+    serve(function=ship)
+    serve("orbit.start")
+    assert [each[0] for each in told()] == ["orbit_django.E003"] * 2
+
+
+@pytest.mark.promise("W8")
+def test_e003_a_type_with_a_field_that_cannot_be_read() -> None:
+    serve(function=unreadable)
+    ((check, text, _),) = told()
+    assert check == "orbit_django.E003"
+    assert text.endswith("a field of Unreadable cannot be read: name 'Nowhere' is not defined")
+    assert refusal() == text
+
+
+@pytest.mark.promise("W8")
+def test_e004_a_handler_on_an_unknown_database() -> None:
+    serve(using="nowhere")
+    ((check, text, _),) = told()
+    assert (check, "using='nowhere' is no database alias" in text) == ("orbit_django.E004", True)
+    assert refusal() == text
+
+
+@pytest.mark.promise("W8")
+def test_no_tasks_no_worker() -> None:
+    assert refusal().startswith("no tasks to serve: no tasks_orbit module")
+    serve()
+    with pytest.raises(ConfigurationError, match="left after --task and --exclude"):
+        checks.preflight(registry, (), [])
+
+
+@pytest.mark.parametrize("name", ["shop.pay", "orbit.start"])
+@pytest.mark.promise("W8")
+def test_a_fault_of_any_handler_stops_a_worker(name: str) -> None:
+    serve()
+    serve(name, ship)
+    assert refusal() == registry.faults[0]
+
+
+@pytest.mark.promise("W8")
+def test_an_unknown_key_stops_a_worker(settings) -> None:
+    serve()
+    settings.ORBIT = {"CONCURENCY": 2}
+    assert refusal() == "ORBIT: the key 'CONCURENCY' is unknown; did you mean 'CONCURRENCY'?"
+
+
+@pytest.mark.parametrize("name", [":memory:", "file:shared?mode=memory&cache=shared"])
+@pytest.mark.promise("W8")
+def test_a_database_in_memory_stops_a_worker(sqlite_named, name: str) -> None:
+    serve()
+    sqlite_named(name)
+    assert refusal("default").startswith("DATABASES['default'] is an SQLite database in memory")
+
+
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.promise("W8")
+def test_a_database_that_is_away_is_no_mistake(sqlite_named) -> None:
+    serve()
+    sqlite_named("/nowhere/at/all.sqlite3")
+    start("default")
+
+
+@pytest.mark.databases
+@pytest.mark.django_db(transaction=True, databases=["default", "other"])
+def test_a_migrated_database_lets_a_worker_start() -> None:
+    serve()
+    start("default", "other")
+
+
+@pytest.mark.databases
+@pytest.mark.django_db(transaction=True, databases=["default", "other"])
+@pytest.mark.promise("W8")
+def test_a_missing_migration_stops_a_worker(lacking: str) -> None:
+    serve()
+    start("default")
+    assert refusal("default", lacking) == (
+        "database 'other' lacks 1 migration(s) of orbit_django: run manage.py migrate --database other"
+    )
+
+
+def test_system_checks_ask_no_database() -> None:
+    serve()
+    call_command("check", "--tag", checks.TAG)
