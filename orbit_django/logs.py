@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import logging
+import re
 from collections.abc import Mapping, MutableMapping
 from typing import Any
 
 from orbit_django.protocol import Assignment
 
+BREAKS = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029]")  # what ends a line, or steers a terminal
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
@@ -42,4 +44,4 @@ class ExtrasFormatter(logging.Formatter):
         """Return the line without its traceback."""
         extras = {name: value for name, value in vars(record).items() if name not in STANDARD}
         shown = "".join(f" {name}={value}" for name, value in extras.items())
-        return (super().formatMessage(record) + shown).replace("\n", "\\n").replace("\r", "\\r")
+        return BREAKS.sub(lambda found: ascii(found[0])[1:-1], super().formatMessage(record) + shown)

@@ -17,6 +17,7 @@ SDK = f"orbit-django/{VERSION}"  # how this package introduces itself (O052)
 API_VERSION = "orbit-api/1"
 RESERVED_PREFIX = "orbit."
 MAX_WAIT_MS = 60_000
+MAX_COUNT = 2**63 - 1
 
 REASON_CONTRACT = "output violates the task contract"
 REASON_STALE = "stale attempt"
@@ -211,12 +212,12 @@ def _text(fields: Mapping[str, Any], name: str, *, is_filled: bool = False) -> s
 
 
 def _count(fields: Mapping[str, Any], name: str) -> int | None:
-    """Return a whole number, also one sent as a numeric text; None when absent or null."""
+    """Return a whole number, also one sent as a numeric text, at most what a table can keep; None when absent."""
     value = fields.get(name)
     if value is None:
         return None
     try:
-        return int(value)
+        return min(int(value), MAX_COUNT)
     except (TypeError, ValueError, OverflowError):
         raise PayloadError(f"$.{name}", "is not a whole number") from None
 
