@@ -47,7 +47,7 @@ class StepKindFilter(WordFilter):
 class IdempotencyRecordAdmin(LedgerAdmin):
     """Records, newest first."""
 
-    list_display = ("state", "task", "key", "execution", "attempt", "age", "code")
+    list_display = ("state", "task", "key", "execution", "code", "attempt", "age")
     list_filter = (RecordStatusFilter, StepKindFilter)
     fieldsets = (
         (None, {"fields": ("state", "task", "step_kind", "whole_key", "workflow", "execution_id", "step_id")}),
