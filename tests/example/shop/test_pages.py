@@ -2,7 +2,7 @@ import pytest
 from django.contrib.auth import get_user_model
 
 from example_project.shop.models import Order, Payment, Receipt
-from orbit_django.models import WorkflowStart
+from orbit_django.client import Client
 
 
 @pytest.fixture(autouse=True)
@@ -15,12 +15,30 @@ def form(item):
     return {"name": "Siobhán O'Brien", "email": "s@shop.example", "item": item.pk, "quantity": 2, "card": "tok_visa"}
 
 
-def test_an_order_and_the_wish_to_start_its_workflow_are_one_transaction(client, form):
-    answer = client.post("/", form)
+@pytest.fixture
+def started(monkeypatch):
+    """Take the starts that would go to the runtime."""
+    starts = []
+    monkeypatch.setattr(Client, "start", lambda client, *args, **kwargs: starts.append((args, kwargs)))
+    return starts
+
+
+def test_an_order_is_written_and_its_workflow_started_after_the_commit(
+    client, form, started, django_capture_on_commit_callbacks
+):
+    with django_capture_on_commit_callbacks() as callbacks:
+        answer = client.post("/", form)
     order = Order.objects.get()
-    start = WorkflowStart.objects.get()
     assert answer.url == f"/orders/{order.number}/"
-    assert (start.workflow, start.execution_id, start.status) == ("PlaceOrder", order.execution_id, "pending")
+    assert started == []
+    callbacks[0]()
+    assert started == [(("PlaceOrder", order.workflow_input("tok_visa")), {"execution_id": order.execution_id})]
+
+
+@pytest.mark.django_db(transaction=True)
+def test_an_order_stays_when_the_runtime_is_away(client, form):
+    assert client.post("/", form).status_code == 302
+    assert Order.objects.exists()
 
 
 def test_a_form_with_a_fault_orders_nothing(client, form):
