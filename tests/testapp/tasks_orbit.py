@@ -1,0 +1,73 @@
+"""Handlers for tests: each does one thing and, where a test must know of it, writes a line into the notes."""
+
+import os
+import time
+from pathlib import Path
+from threading import Event
+from typing import Any
+from uuid import uuid4
+from zoneinfo import ZoneInfo
+
+from django.db import connection
+from django.utils import timezone, translation
+
+from orbit_django import TaskContext, task
+from tests.processes import NOTES
+from tests.testapp.models import Charge
+
+
+def note(word: str, ctx: TaskContext) -> None:
+    """Append one line to the notes, if the test keeps any: a word, the execution, the process."""
+    if path := os.environ.get(NOTES):
+        with Path(path).open("a", encoding="utf-8") as file:
+            file.write(f"{word} {ctx.execution_id} {os.getpid()}\n")
+
+
+def write_charge(ctx: TaskContext) -> dict[str, Any]:
+    """Write the row that a test counts."""
+    nonce = uuid4().hex
+    Charge.objects.create(key=ctx.idempotency_key, amount=100, attempt=ctx.attempt, nonce=nonce)
+    return {"charge": nonce}
+
+
+@task("test.charge", version="1.0.0")
+def charge(input: Any, ctx: TaskContext) -> dict[str, Any]:
+    """Write one row, after so many seconds in which nothing can stop it."""
+    note("begin", ctx)
+    if not ctx.redelivery:
+        Event().wait(input["seconds"])
+    written = write_charge(ctx)
+    note("end", ctx)
+    return written
+
+
+@task("test.hold", version="1.0.0", atomic=False)
+def hold(input: Any, ctx: TaskContext) -> dict[str, Any]:
+    """Wait outside of any transaction for so many seconds, or until it is told to stop."""
+    note("begin", ctx)
+    if not ctx.redelivery and not ctx.sleep(input["seconds"]):
+        note(f"cancelled-by-{ctx.cancelled.reason}", ctx)
+        ctx.raise_if_cancelled()
+    note("end", ctx)
+    return write_charge(ctx)
+
+
+@task("test.spin", version="1.0.0", atomic=False)
+def spin(input: Any, ctx: TaskContext) -> dict[str, Any]:
+    """Keep the processor busy for so many seconds."""
+    note("begin", ctx)
+    end = time.monotonic() + input["seconds"]
+    while time.monotonic() < end:
+        pass
+    return write_charge(ctx)
+
+
+@task("test.litter", version="1.0.0")
+def litter(input: Any, ctx: TaskContext) -> dict[str, Any]:
+    """Tell the surroundings it finds, and leave others behind; with a negative time it ends the process, or tries."""
+    found = [translation.get_language(), timezone.get_current_timezone_name(), str(connection.savepoint_ids)]
+    translation.activate("de")
+    timezone.activate(ZoneInfo("Asia/Tokyo"))
+    if input["seconds"] < 0:
+        raise SystemExit(0)
+    return {"charge": " ".join(found)}
