@@ -9,7 +9,7 @@ from typing import Any
 
 from orbit_django.protocol import Assignment
 
-BREAKS = re.compile("[\\x00-\\x1f\\x7f-\\x9f\u2028\u2029]")  # what ends a line, or steers a terminal
+BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # what ends a line, or steers a terminal
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 
 
