@@ -19,9 +19,9 @@ from django.utils import timezone
 from orbit_django import idempotency
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import ConfigurationError, EffectUncertainError, PayloadError, TaskError
-from orbit_django.idempotency import Claim
 from orbit_django.models import Effect
 from orbit_django.payloads import compact, digest, plain, storable
+from orbit_django.verdicts import Claim
 
 Status = Effect.Status
 LIMIT_TEXT = 4_000

@@ -7,9 +7,9 @@ by inserting, so that two deliveries of one key can never both run, and it never
 from __future__ import annotations
 
 import json
-from dataclasses import dataclass
 from uuid import uuid4
 
+from django.db.models import F
 from django.db.utils import DatabaseError
 from django.utils import timezone
 
@@ -17,59 +17,11 @@ from orbit_django.dialects import dialect_of
 from orbit_django.dialects.base import Claimed, Dialect
 from orbit_django.exceptions import ClaimLostError, TransactionEndedError
 from orbit_django.models import IdempotencyRecord
-from orbit_django.payloads import digest, fingerprint, storable
-from orbit_django.protocol import Assignment, Code, Failure
+from orbit_django.payloads import compact, storable
+from orbit_django.protocol import Code, Failure
+from orbit_django.verdicts import Busy, Claim, Conflict, Key, Poison, Stored, Verdict
 
 Status = IdempotencyRecord.Status
-
-
-@dataclass(frozen=True, slots=True)
-class Key:
-    """What identifies a record, and what must not differ under it (scope: task name, step kind and key)."""
-
-    assignment: Assignment
-    using: str  # database alias
-    hash: str
-    input_hash: str
-
-    @classmethod
-    def of(cls, assignment: Assignment, using: str) -> Key:
-        """Return the key of a delivery."""
-        scope = digest(assignment.task_name, assignment.step_kind, assignment.idempotency_key)
-        return cls(assignment, using, scope, fingerprint(assignment.input))
-
-
-@dataclass(frozen=True, slots=True)
-class Claim:
-    """The right to run the handler and to record its outcome, as long as ``owner`` is the record's mark."""
-
-    record: IdempotencyRecord
-    owner: str
-    using: str
-    is_leased: bool  # committed on its own, instead of living and dying with the transaction
-
-
-@dataclass(frozen=True, slots=True)
-class Stored:
-    """The key has an outcome: it is reported again instead of running the handler."""
-
-    record: IdempotencyRecord
-
-
-@dataclass(frozen=True, slots=True)
-class Conflict:
-    """The key belongs to another input or contract version: nothing runs."""
-
-    record: IdempotencyRecord
-    failure: Failure
-
-
-@dataclass(frozen=True, slots=True)
-class Busy:
-    """Somebody else runs this key right now; ask again later."""
-
-
-Verdict = Claim | Stored | Conflict | Busy
 
 
 def new_owner() -> str:
@@ -95,6 +47,38 @@ def begin(key: Key, *, owner: str, worker_id: str, lease_seconds: float | None =
     if held is None:
         return Busy()
     return _judge(key, held) or _take(key, held, dialect, record, lease_seconds)
+
+
+def count_run(key: Key, *, owner: str, worker_id: str, limit: int) -> Poison | None:
+    """Count a run that is about to begin on a redelivery; to be committed before the run.
+
+    The count of runs that ended with their process is what is left of it when the next redelivery comes. Nothing is
+    counted for a key that has an outcome or a live owner. Returns Poison when ``limit`` such runs are on record.
+    """
+    dialect = dialect_of(key.using)
+    record = _fresh(key, owner, worker_id)
+    record.redeliveries, record.history = 1, _noted("", worker_id)
+    if dialect.claim(record, None) is Claimed.NEW:
+        return None
+    held = dialect.lock(key.hash)
+    if held is None or _judge(key, held) is not None or _is_leased(held, dialect):
+        return None
+    is_same = held.status == Status.RUNNING and held.attempt == key.assignment.attempt
+    count = held.redeliveries if is_same else 0
+    if count >= limit:
+        return Poison(_poisoned(held, count))
+    history = _noted(held.history if is_same else "", worker_id)
+    changes = {"redeliveries": count + 1, "history": history, "attempt": key.assignment.attempt}
+    if held.lease_ms is None:
+        changes["status"] = Status.RUNNING
+    IdempotencyRecord.objects.using(key.using).filter(pk=held.pk).update(**changes)
+    return None
+
+
+def discount_run(key: Key) -> None:
+    """Take back a count: the run did not begin, or its process ended in order."""
+    rows = IdempotencyRecord.objects.using(key.using).running().filter(key_hash=key.hash, redeliveries__gt=0)
+    rows.update(redeliveries=F("redeliveries") - 1)
 
 
 def finish(claim: Claim, *, output: str | None = None, error: str | None = None) -> IdempotencyRecord:
@@ -194,8 +178,7 @@ def _take(
     key: Key, held: IdempotencyRecord, dialect: Dialect, wanted: IdempotencyRecord, lease_seconds: float | None
 ) -> Verdict:
     """Take a present record over, unless a lease of somebody else still runs."""
-    lease_ms = held.lease_ms if held.status == Status.RUNNING and held.owner != wanted.owner else None
-    if lease_ms is not None and lease_ms >= dialect.read_now_ms():
+    if held.owner != wanted.owner and _is_leased(held, dialect):
         return Busy()
     changes = {
         "status": Status.RUNNING,
@@ -211,6 +194,27 @@ def _take(
     for name, value in changes.items():
         setattr(held, name, value)
     return _claimed(held, key, dialect, lease_seconds)
+
+
+def _is_leased(held: IdempotencyRecord, dialect: Dialect) -> bool:
+    """Return whether a claim that was committed on its own still lives."""
+    if held.status != Status.RUNNING or held.lease_ms is None:
+        return False
+    return held.lease_ms >= dialect.read_now_ms()
+
+
+def _noted(history: str, worker_id: str) -> str:
+    runs = [*json.loads(history or "[]"), {"worker_id": worker_id, "at": timezone.now().isoformat()}]
+    return compact(runs[-20:])
+
+
+def _poisoned(held: IdempotencyRecord, count: int) -> Failure:
+    return Failure(
+        Code.DELIVERY_LIMIT,
+        f"{count} runs of this attempt ended with their process; it is not run again",
+        retryable=True,
+        details={"redeliveries": count, "runs": json.loads(held.history or "[]")},
+    )
 
 
 def _claimed(record: IdempotencyRecord, key: Key, dialect: Dialect, lease_seconds: float | None) -> Claim:

@@ -8,7 +8,7 @@ import threading
 from django.db import DatabaseError, InterfaceError
 
 from orbit_django import idempotency
-from orbit_django.idempotency import Claim
+from orbit_django.verdicts import Claim
 from orbit_django.worker import housekeeping
 
 logger = logging.getLogger(__name__)

@@ -29,6 +29,11 @@ class HandlerError(Exception):
     """A handler, its input or its result failed; ``__cause__`` is what it raised."""
 
 
+def cause_of(error: BaseException) -> BaseException:
+    """Return what a HandlerError stands for; any other error stands for itself."""
+    return error.__cause__ or error if isinstance(error, HandlerError) else error
+
+
 def invoke(task: Task, assignment: Assignment, context: TaskContext, scope: contextvars.Context) -> Any:
     """Call the handler inside ``scope`` and return what it returned; raise HandlerError for whatever it raised.
 

@@ -7,7 +7,7 @@ from django.db import connection, connections, transaction
 from orbit_django import TaskCancelled, TaskError, outbox
 from orbit_django.context import CancelReason
 from orbit_django.models import IdempotencyRecord, OutboxMessage
-from orbit_django.worker.executor import Deferred
+from orbit_django.worker.job import Deferred
 from tests.ledger import Desk
 from tests.testapp.models import Charge
 
@@ -121,13 +121,13 @@ def test_a_retry_may_succeed_and_then_the_success_stays():
 @pytest.mark.promise("E4")
 def test_a_late_failure_does_not_overwrite_a_success(monkeypatch):
     desk = Desk(declined)
-    fail = desk.executor._fail
+    fail = desk.executor.ledger.fail
 
     def fail_after_another_has_succeeded(job, failure):
         Desk(charge).deliver(token="winner")
         return fail(job, failure)
 
-    monkeypatch.setattr(desk.executor, "_fail", fail_after_another_has_succeeded)
+    monkeypatch.setattr(desk.executor.ledger, "fail", fail_after_another_has_succeeded)
     assert desk.deliver(token="loser").kind == "complete"
     assert IdempotencyRecord.objects.get().status == "succeeded"
 
@@ -313,3 +313,50 @@ def test_a_transaction_left_open_is_rolled_back_and_fails_the_attempt():
     assert body["error_code"] == "UNHANDLED_EXCEPTION"
     assert "transaction open" in body["error_message"]
     assert (Charge.objects.count(), transaction.get_autocommit()) == (0, True)
+
+
+def die_in_handler(desk, **fields):
+    """Leave what a process leaves that died in the handler of an atomic task: its transaction is undone."""
+
+    class Died(BaseException):
+        pass
+
+    def die(job):
+        raise Died
+
+    desk.executor.run, desk.executor.ledger.discount_run = die, lambda job: None
+    with pytest.raises(Died):
+        desk.deliver(**fields)
+    del desk.executor.run, desk.executor.ledger.discount_run
+
+
+@pytest.mark.promise("E11")
+def test_an_attempt_that_ends_its_process_too_often_is_not_run_again():
+    desk = Desk(charge, settings={"max_redeliveries": 2})
+    for _ in range(2):
+        die_in_handler(desk, redelivery=True)
+    body = sent(desk.deliver(redelivery=True))
+    assert (body["error_code"], body["retryable"], desk.runs) == ("DELIVERY_LIMIT", True, 0)
+    assert (body["details"]["redeliveries"], len(body["details"]["runs"])) == (2, 2)
+    assert desk.deliver(attempt=2).kind == "complete"
+
+
+@pytest.mark.promise("E11")
+def test_replays_waiting_duplicates_and_orderly_ends_are_not_counted():
+    desk = Desk(charge)
+    desk.deliver()
+    for _ in range(7):
+        assert desk.deliver(redelivery=True).kind == "complete"
+    IdempotencyRecord.objects.update(status="running", owner="alive", lease_ms=2**50)
+    for _ in range(7):
+        assert desk.deliver(redelivery=True) is Deferred.PARKED
+    IdempotencyRecord.objects.update(lease_ms=None, output=None)
+
+    def leave(input, ctx):
+        ctx.cancelled.cancel(CancelReason.SHUTDOWN)
+        raise TaskCancelled
+
+    for _ in range(7):
+        assert Desk(leave).deliver(redelivery=True) is Deferred.DROPPED
+    assert IdempotencyRecord.objects.get().redeliveries == 0
+    assert desk.deliver(redelivery=True).kind == "complete"

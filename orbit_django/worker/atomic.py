@@ -1,0 +1,82 @@
+"""Atomic tasks: claim, handler, outcome and report in one transaction.
+
+A failure is recorded in a second one, after the first was rolled back. When the answer to a commit was lost, the
+same way is gone again: only the claim can tell what became of it.
+"""
+
+from __future__ import annotations
+
+import contextvars
+
+from django.db import DatabaseError, InterfaceError
+
+from orbit_django import idempotency
+from orbit_django.dialects import dialect_of
+from orbit_django.exceptions import TransactionEndedError
+from orbit_django.verdicts import Claim
+from orbit_django.worker import housekeeping
+from orbit_django.worker.enclosure import Enclosure, Phase
+from orbit_django.worker.invocation import HandlerError, cause_of, encode, invoke
+from orbit_django.worker.job import Job, Result
+from orbit_django.worker.ledger import Ledger
+
+MAX_RUNS = 6  # a handler whose work the database undid is run again at most five times
+
+
+class AtomicRun:
+    """Runs tasks that share one transaction with their record and their report."""
+
+    def __init__(self, ledger: Ledger) -> None:
+        self._ledger = ledger
+
+    def run(self, job: Job) -> Result:
+        """Return once the outcome is committed."""
+        failures = 0
+        while True:
+            enclosure = Enclosure(job.using)
+            try:
+                result = self._once(job, enclosure)
+            except (HandlerError, TransactionEndedError, DatabaseError, InterfaceError) as error:
+                failures += 1
+                cause = cause_of(error)
+                if not self._is_worth_another_try(job, enclosure, cause):
+                    return self._ledger.fail(job, self._ledger.failure(job, cause))
+                has_run = enclosure.phase > Phase.CLAIM
+                self._ledger.patience.pause(job.context, failures, cause, using=job.using, has_run=has_run)
+            else:
+                self._ledger.patience.succeeded()
+                return result
+
+    def _once(self, job: Job, enclosure: Enclosure) -> Result:
+        """Go the way of an atomic task once."""
+        scope = contextvars.copy_context()
+        with enclosure:
+            verdict = self._ledger.begin(job)
+            if not isinstance(verdict, Claim):
+                return self._ledger.replay(job, verdict)
+            enclosure.hand_over()
+            job.runs += 1
+            result = invoke(job.task, job.assignment, job.context, scope)
+            output = encode(job.task, result, job.assignment.token, self._ledger.settings.max_body_bytes)
+            enclosure.take_back()
+            message = self._ledger.append(job, idempotency.finish(verdict, output=output))
+        enclosure.run_hooks(scope)
+        return message
+
+    def _is_worth_another_try(self, job: Job, enclosure: Enclosure, cause: BaseException) -> bool:
+        """Return whether the same delivery is to be tried again after this error.
+
+        Before the handler, always: nothing has happened. After an unknown commit, always: the claim will tell.
+        Otherwise only for what the database undid, and only so often.
+        """
+        if not isinstance(cause, DatabaseError | InterfaceError):
+            return False
+        dialect = dialect_of(job.using)
+        is_passing = dialect.is_transient(cause) or dialect.is_connection_lost(cause)
+        if enclosure.phase is Phase.CLAIM:
+            return is_passing
+        if enclosure.phase is Phase.COMMIT and not dialect.is_definite(cause):
+            housekeeping.discard(job.using)  # the driver may believe that this connection still works
+            return True
+        is_ours = enclosure.had_errors or enclosure.phase is not Phase.HANDLER
+        return is_passing and is_ours and job.runs < MAX_RUNS and job.context.remaining_ms != 0

@@ -1,0 +1,40 @@
+"""One delivery on its way through the executor, and what can come of it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass, field
+from enum import Enum
+
+from orbit_django.context import TaskContext
+from orbit_django.idempotency import new_owner
+from orbit_django.models import OutboxMessage
+from orbit_django.protocol import Assignment
+from orbit_django.tasks import Task
+from orbit_django.verdicts import Key
+
+
+class Deferred(Enum):
+    """Why there is no message to send."""
+
+    PARKED = "parked"  # somebody else runs the key now: ask again later
+    DROPPED = "dropped"  # the runtime delivers again, or has ended the attempt itself
+
+
+Result = OutboxMessage | Deferred
+
+
+@dataclass(slots=True)
+class Job:
+    """One delivery with its handler and its key."""
+
+    assignment: Assignment
+    context: TaskContext
+    task: Task
+    key: Key
+    owner: str = field(default_factory=new_owner)
+    runs: int = 0  # how often the handler was run for this delivery
+
+    @property
+    def using(self) -> str:
+        """The database alias of the task."""
+        return self.key.using
