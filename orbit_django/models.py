@@ -9,6 +9,8 @@ from __future__ import annotations
 
 from django.db import models
 
+from orbit_django.payloads import cut
+
 
 class IdempotencyRecordQuerySet(models.QuerySet["IdempotencyRecord"]):
     """States of records as adjectives."""
@@ -74,7 +76,7 @@ class IdempotencyRecord(models.Model):
         indexes = [models.Index(fields=["finished_at"], name="orbit_record_finished")]
 
     def __str__(self) -> str:
-        return f"{self.task_name} {self.idempotency_key}"
+        return cut(f"{self.task_name} {self.idempotency_key}", 120)
 
 
 class OutboxMessageQuerySet(models.QuerySet["OutboxMessage"]):

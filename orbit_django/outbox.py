@@ -149,12 +149,11 @@ def refuse(message: OutboxMessage, refusal: RefusedError, text: str) -> OutboxMe
 def unblock(using: str, origin: Origin) -> int:
     """Let what is blocked be tried once more, as a worker does when it starts; return how many.
 
-    What a 403 of the runtime says belongs to one identity is tried by that worker alone.
+    The status that blocked it is forgotten: what belongs to another identity is found out, and left to it, again.
     """
     rows = OutboxMessage.objects.using(using).blocked().filter(server=origin.server)
-    rows = rows.filter(~Q(last_status=403) | Q(worker_id=origin.worker_id))
     with dialect_of(using).writing():
-        return rows.update(status=Status.PENDING, due_at=dialect_of(using).now_ms(), sender="", settled_at=None)
+        return rows.update(status=Status.PENDING, due_at=dialect_of(using).now_ms(), sender="", last_status=None)
 
 
 def requeue(using: str, keys: Collection[int]) -> int:

@@ -49,6 +49,7 @@ class Relay:
         clock: Clock,
         gate: DatabaseGate,
         redact: Callable[[str], str],
+        credential: Callable[[], str | None] = lambda: None,
         senders: int = 4,
         on_due: Callable[[], object] = lambda: None,
     ) -> None:
@@ -58,6 +59,8 @@ class Relay:
         self._clock = clock
         self._gate = gate
         self._redact = redact
+        self._credential = credential
+        self._tried_with: str | None = None  # the credential with which blocked messages were tried
         self.senders = senders
         self._on_due = on_due  # told that a message of this process will fall due soon
         self._taken: queue.SimpleQueue[OutboxMessage] = queue.SimpleQueue()
@@ -65,19 +68,20 @@ class Relay:
         self._busy = 0
         self._due: list[float] = []  # when messages of this process fall due, on the monotonic clock
         self._unfiled: deque[Callable[[], object]] = deque()  # answers that the database did not take yet
-        self._fresh = set(self._aliases)  # aliases whose blocked messages were not tried yet
+        self._fresh = set(self._aliases)  # aliases whose blocked messages were not tried with it yet
 
     def deliver(self, message: OutboxMessage) -> None:
         """Send a message once and file what came of it."""
         if message.status != OutboxMessage.Status.PENDING:
             return
         try:
-            receipt = self._transport.send(Kind(message.kind), outbox.text_of(message))
+            answer = self._transport.send(Kind(message.kind), outbox.text_of(message))
         except NoAnswerError as error:
             self._postpone(message, self._redact(str(error)))
         except RefusedError as error:
             self._refused(message, error, self._redact(str(error)))
         else:
+            receipt = Receipt(answer.accepted, self._redact(answer.reason))
             self._log(message, receipt)
             self._file(partial(outbox.settle, message, receipt))
 
@@ -115,6 +119,7 @@ class Relay:
             if not self._file(self._unfiled.popleft()):
                 break
         count = 0
+        self._notice_credential()
         for using in self._aliases:
             if using in self._fresh:
                 outbox.unblock(using, self._origin)
@@ -126,6 +131,13 @@ class Relay:
                 self._taken.put(message)
                 count += 1
         return count
+
+    def _notice_credential(self) -> None:
+        """Have blocked messages tried once more when the credential has changed."""
+        credential = self._credential()
+        if credential != self._tried_with:
+            self._tried_with = credential
+            self._fresh = set(self._aliases)
 
     def _wait_seconds(self) -> float:
         now = self._clock.monotonic()
@@ -180,7 +192,7 @@ class Relay:
             logger.warning("the outbox could not be used", extra={"error": repr(error)})
 
     def _log(self, message: OutboxMessage, receipt: Receipt) -> None:
-        extra = self._about(message, accepted=receipt.accepted, reason=self._redact(receipt.reason))
+        extra = self._about(message, accepted=receipt.accepted, reason=receipt.reason)
         if receipt.accepted or receipt.is_benign:
             logger.info("a result was answered", extra=extra)
         elif receipt.reason.startswith(REASON_CONTRACT):

@@ -25,6 +25,7 @@ from orbit_django.outbox import Origin
 from orbit_django.protocol import SDK, Registration
 from orbit_django.tasks import Task
 from orbit_django.transports.base import Transport
+from orbit_django.transports.executions import Executions
 from orbit_django.worker.claims import Claims
 from orbit_django.worker.executor import Executor
 from orbit_django.worker.gate import DatabaseGate
@@ -36,6 +37,7 @@ from orbit_django.worker.patience import Patience
 from orbit_django.worker.relay import Relay, Sender
 from orbit_django.worker.runner import Loop, LoopThread
 from orbit_django.worker.session import SessionHolder
+from orbit_django.worker.starter import Bystander, Starter
 
 logger = logging.getLogger(__name__)
 
@@ -83,15 +85,17 @@ class Worker:
             clock=self._clock,
             gate=self._gate,
             redact=settings.redact,
+            credential=lambda: settings.credential,
             on_due=self._nudge.set,
         )
+        self._executions = Executions(settings) if settings.token else None
         self._loops = self._polls(tasks)
 
     def run(self) -> int:
         """Work until told to stop: 0 after an orderly end, 1 after a hasty one, 2 when the runtime says no."""
         connection_created.connect(_prepare, dispatch_uid="orbit_django.worker")
         self._watch_signals()
-        for loop in (*self._helpers(), *self._loops):
+        for loop in (*self._side_rooms(), *self._loops):
             LoopThread(loop, self._end).start()
         logger.info("the worker started", extra={"worker": self._settings.worker_name(), "loops": len(self._loops)})
         while not self._signals and self.refusal is None:
@@ -123,11 +127,17 @@ class Worker:
         )
         return [PollLoop(rooms, number) for number in range(1, settings.concurrency + 1)]
 
-    def _helpers(self) -> Iterable[Loop]:
+    def _side_rooms(self) -> Iterable[Loop]:
         yield Heartbeat(self._transport, self._session, self._held, self._clock)
         yield self._claims
         yield Nudged(self._relay, self._nudge)
         yield from (Sender(self._relay, number) for number in range(1, self._relay.senders + 1))
+        yield self._starter()
+
+    def _starter(self) -> Loop:
+        if self._executions is None:
+            return Bystander(self._aliases, gate=self._gate)
+        return Starter(self._executions, self._aliases, gate=self._gate, redact=self._settings.redact)
 
     def _watch_signals(self) -> None:
         """Let both signals stop the worker; elsewhere than in the main thread somebody else has to."""
@@ -152,6 +162,8 @@ class Worker:
         self._session.close()
         self._end.set()
         self._transport.close()
+        if self._executions is not None:
+            self._executions.close()
         connections.close_all()
         logger.info("the worker ended", extra={"exit_code": code})
         return code
