@@ -73,6 +73,15 @@ class EffectUncertainError(OrbitError):
         self.text = text
 
 
+class StartConflictError(OrbitError):
+    """An execution id was used again for another workflow or another input; nothing was written."""
+
+    def __init__(self, execution_id: str, what: str) -> None:
+        super().__init__(f"the execution {execution_id!r} was asked for before with another {what}; use another id")
+        self.execution_id = execution_id
+        self.what = what
+
+
 class TransactionEndedError(OrbitError):
     """A handler ended, broke or left the transaction that its effects belong to."""
 

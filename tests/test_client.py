@@ -1,11 +1,26 @@
 import json
+from collections.abc import Callable
+from contextlib import nullcontext
+from typing import Any
 
 import pytest
+from django.db import transaction
 
-from orbit_django.client import Client
+from orbit_django import client
+from orbit_django.client import Client, start_on_commit
 from orbit_django.clock import FixedClock
 from orbit_django.conf import OrbitSettings
-from orbit_django.exceptions import ConfigurationError, NoAnswerError, PayloadError, RefusedError
+from orbit_django.exceptions import (
+    ConfigurationError,
+    NoAnswerError,
+    PayloadError,
+    PayloadTooLargeError,
+    RefusedError,
+    StartConflictError,
+)
+from orbit_django.models import WorkflowStart
+from orbit_django.protocol import Contract
+from orbit_django.tasks import Task
 from tests.transports import wire
 
 SECRET = "adm-SECRET-1"
@@ -148,6 +163,71 @@ def test_what_is_no_answer_is_said_to_be_none(reply: bytes | wire.Say) -> None:
 def test_settings_are_loaded_when_none_are_given(settings) -> None:
     with wire.serving(view("COMPLETED")) as server:
         settings.ORBIT = {"SERVER": server.url, "TOKEN": SECRET}
-        client = Client()
-        assert client.get("e-1")["status"] == "COMPLETED"
-        client.close()
+        loaded = Client()
+        assert loaded.get("e-1")["status"] == "COMPLETED"
+        loaded.close()
+
+
+@pytest.fixture
+def asked(settings, db) -> Callable[..., WorkflowStart]:
+    settings.ORBIT = {"MAX_BODY_BYTES": 4096}
+
+    def ask(*args: Any, **options: Any) -> WorkflowStart:
+        return WorkflowStart.objects.get(execution_id=start_on_commit(*args, **options))
+
+    return ask
+
+
+@pytest.mark.promise("D1")
+@pytest.mark.databases
+@pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize("is_atomic", [True, False])
+def test_a_start_on_commit_is_a_row_and_no_call(asked, is_atomic: bool) -> None:
+    with wire.serving() as server, transaction.atomic() if is_atomic else nullcontext():
+        row = asked("Pay", {"order": 1}, execution_id="e-1")
+    assert (row.workflow, row.input, row.status) == ("Pay", '{"order":1}', "pending")
+    assert server.requests == []
+
+
+def test_a_start_on_commit_makes_an_id_and_an_empty_input(asked) -> None:
+    first, second = asked("Pay"), asked("Pay")
+    assert first.execution_id != second.execution_id
+    assert first.input == "{}"
+
+
+def test_the_same_start_on_commit_is_one_and_another_is_reported(asked) -> None:
+    assert asked("Pay", {"n": 1}, execution_id="e-1").pk == asked("Pay", {"n": 1.0}, execution_id="e-1").pk
+    with pytest.raises(StartConflictError, match="another input"):
+        asked("Pay", {"n": 2}, execution_id="e-1")
+
+
+@pytest.mark.parametrize("given", [{"n": float("nan")}, [1], "text", 7, {"t": "\ud800"}])
+def test_a_start_on_commit_refuses_what_is_no_json_object(asked, given: object) -> None:
+    with pytest.raises(PayloadError, match="input"):
+        asked("Pay", given)
+    assert not WorkflowStart.objects.exists()
+
+
+@pytest.mark.parametrize("execution_id", ["", ".", "..", "\ud800", "\x00"])
+def test_a_start_on_commit_refuses_an_id_that_nobody_could_ask_for(asked, execution_id: str) -> None:
+    with pytest.raises(PayloadError, match="execution_id"):
+        asked("Pay", execution_id=execution_id)
+
+
+def test_a_start_on_commit_measures_what_will_be_sent(asked) -> None:
+    asked("Pay", {"text": "x" * 4000})
+    with pytest.raises(PayloadTooLargeError, match="MAX_BODY_BYTES allows 4096"):
+        asked("Pay", {"text": "x" * 4096})
+    assert WorkflowStart.objects.count() == 1
+
+
+@pytest.mark.django_db(databases=["default", "other"])
+def test_a_start_on_commit_goes_where_workers_look(asked, settings, monkeypatch) -> None:
+    with pytest.raises(ConfigurationError, match="using='other': no worker looks for starts there"):
+        asked("Pay", using="other")
+    monkeypatch.setattr(client, "registry", [Task(Contract("a.b", "1"), print, using="other")])
+    start_on_commit("Pay", execution_id="e-1", using="other")
+    settings.ORBIT = {"DATABASE": "other"}
+    start_on_commit("Pay", execution_id="e-2")
+    assert [row.execution_id for row in WorkflowStart.objects.using("other").order_by("pk")] == ["e-1", "e-2"]
+    assert not WorkflowStart.objects.exists()
