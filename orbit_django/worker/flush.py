@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable
 
-from orbit_django import outbox
+from orbit_django import outbox, starts
 from orbit_django.clock import SystemClock
 from orbit_django.outbox import Origin
 from orbit_django.transports.base import Transport
+from orbit_django.transports.executions import Executions
 from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.relay import Relay
+from orbit_django.worker.starter import Starter
 
 BATCH = 1  # held only while it is being sent
 
@@ -29,3 +31,18 @@ def flush(
         count += len(tried)
         left += outbox.sendable_count(using, origin)
     return count, left
+
+
+def flush_starts(executions: Executions, aliases: Iterable[str], redact: Callable[[str], str]) -> tuple[int, int]:
+    """Try each pending start of a workflow once; return how many were tried and how many are left."""
+    aliases = tuple(aliases)
+    starter = Starter(executions, aliases, gate=DatabaseGate(), redact=redact)
+    count = 0
+    for using in aliases:
+        tried: set[int] = set()
+        while found := starts.claim_due(using, BATCH, is_flush=True, skip=tried):
+            for start in found:
+                tried.add(start.pk)
+                starter.deliver(start)
+        count += len(tried)
+    return count, sum(starts.pending_count(using) for using in aliases)
