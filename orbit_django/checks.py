@@ -9,7 +9,7 @@ from django.core import checks
 from django.db import DatabaseError, InterfaceError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from orbit_django import conf, shapes
+from orbit_django import conf, contracts, shapes
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.tasks import Registry, Task, registry
@@ -21,6 +21,7 @@ def register() -> None:
     """Make the checks known to Django."""
     for check in (check_settings, check_keys, check_handlers):
         checks.register(check, TAG)
+    checks.register(check_starts, TAG, deploy=True)
 
 
 def check_settings(**kwargs: Any) -> list[checks.CheckMessage]:
@@ -55,6 +56,28 @@ def check_handlers(**kwargs: Any) -> list[checks.CheckMessage]:
     found += [checks.Error(text, id="orbit_django.E003") for text in _type_faults(registry)]
     found += [checks.Error(text, id="orbit_django.E004") for text in _alias_faults(registry)]
     return found
+
+
+def check_starts(**kwargs: Any) -> list[checks.CheckMessage]:
+    """W001: CONTRACTS declares workflows, and a process with these settings could start none.
+
+    Only with ``check --deploy``: a project that never uses ``start_on_commit``, or whose workers alone have the admin
+    token, is not to be warned whenever it is run. A worker without TOKEN warns by itself of the starts that wait.
+    """
+    try:
+        settings = conf.load()
+        if settings.token is not None or not contracts.load(settings.contracts).workflows:
+            return []
+    except ConfigurationError:
+        return []  # E001 tells of a setting, whoever runs the contracts of a file
+    hint = "Set TOKEN where workers run, or silence this where no code calls start_on_commit."
+    return [
+        checks.Warning(
+            "CONTRACTS declares workflows, but TOKEN is not set: what start_on_commit asks for would wait for ever.",
+            hint=hint,
+            id="orbit_django.W001",
+        )
+    ]
 
 
 def preflight(found: Registry, tasks: Sequence[Task], aliases: Iterable[str]) -> None:

@@ -1,4 +1,5 @@
 from dataclasses import dataclass
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -11,6 +12,8 @@ from django.db.migrations.recorder import MigrationRecorder
 from orbit_django import checks
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.tasks import Registry, registry, task
+
+TASK = 'task "a.b" { version "1.0.0" }'
 
 
 @dataclass
@@ -194,3 +197,37 @@ def test_a_missing_migration_stops_a_worker(lacking: str) -> None:
 def test_system_checks_ask_no_database() -> None:
     serve()
     call_command("check", "--tag", checks.TAG)
+
+
+@pytest.fixture
+def contract(tmp_path) -> Path:
+    path = tmp_path / "pay.orbit"
+    path.write_text(
+        f'{TASK} workflow Pay {{ version "1.0.0" step only {{ worker "a.b" }} return {{}} }}', encoding="utf-8"
+    )
+    return path
+
+
+def of_starts(**options: Any) -> list[str]:
+    return [found.id for found in run_checks(tags=["orbit_django"], **options)]
+
+
+def test_workflows_that_nobody_here_could_start_are_warned_of_before_a_deployment(settings, contract):
+    settings.ORBIT = {"CONTRACTS": [contract], "WORKER_TOKEN": "w"}
+    assert of_starts(include_deployment_checks=True) == ["orbit_django.W001"]
+    assert of_starts() == [], "at no other time"
+    settings.ORBIT |= {"TOKEN": "a"}
+    assert of_starts(include_deployment_checks=True) == []
+
+
+def test_a_project_without_workflows_is_not_warned_of_starts(settings, contract):
+    assert of_starts(include_deployment_checks=True) == []
+    contract.write_text(TASK, encoding="utf-8")
+    settings.ORBIT = {"CONTRACTS": [contract]}
+    assert of_starts(include_deployment_checks=True) == []
+
+
+def test_contracts_that_cannot_be_read_are_no_matter_of_starts(settings, contract):
+    contract.write_text("nonsense", encoding="utf-8")
+    settings.ORBIT = {"CONTRACTS": [contract]}
+    assert of_starts(include_deployment_checks=True) == []
