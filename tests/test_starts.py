@@ -49,17 +49,6 @@ def test_a_start_is_kept_as_it_was_asked_for() -> None:
     assert [held.execution_id for held in take()] == ["größe/1"], "due at once"
 
 
-@pytest.mark.promise("D1")
-def test_a_start_goes_with_the_transaction() -> None:
-    with transaction.atomic():
-        ask()
-        transaction.set_rollback(True)
-    assert not WorkflowStart.objects.exists()
-    with transaction.atomic():
-        ask()
-    assert WorkflowStart.objects.count() == 1
-
-
 @pytest.mark.parametrize("again", [{"order": 1, "lines": [1.0]}, {"lines": [1], "order": 1.0}])
 def test_the_same_start_again_writes_nothing(again: dict[str, Any]) -> None:
     ask(input={"order": 1, "lines": [1]})

@@ -1,12 +1,9 @@
-import io
 import json
 import logging
 from collections.abc import Iterator
-from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.management import CommandError, call_command
 from django.db import DatabaseError, OperationalError, transaction
 
 from orbit_django import starts
@@ -24,44 +21,10 @@ from orbit_django.transports.executions import Executions
 from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.starter import Bystander, Starter
 from orbit_django.worker.worker import Worker
+from tests.worker.starting import CONTRACT, INPUT, TOKEN, World, ask, executions, hasten, stored
 from tests.worker.words import refusal
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
-
-CONTRACT = Path(__file__).parent.parent / "crash" / "crash.orbit"
-INPUT = {"amount": 5, "pause_ms": 0}
-TOKEN = "adm-SECRET"
-
-
-class Answers:
-    """Records each start and gives the next scripted answer; without one, the execution is new."""
-
-    def __init__(self) -> None:
-        self.bodies: list[str] = []
-        self.script: list[Any] = []
-
-    def start(self, body: str, *, total_seconds: float) -> dict[str, Any]:
-        assert total_seconds <= 10, "less than a sender's hold"
-        self.bodies.append(body)
-        answer = self.script.pop(0) if self.script else {}
-        if isinstance(answer, Exception):
-            raise answer
-        return {"execution_id": json.loads(body)["execution_id"], "created": True} | answer
-
-
-class World:
-    """A starter over a double of the runtime and the test's database."""
-
-    def __init__(self) -> None:
-        self.answers = Answers()
-        self.gate = DatabaseGate()
-        self.starter = Starter(
-            self.answers, ["default"], gate=self.gate, redact=lambda text: text.replace("SECRET", "****")
-        )
-
-    def look(self, *script: Any) -> float:
-        self.answers.script = list(script)
-        return self.starter.step()
 
 
 @pytest.fixture
@@ -87,19 +50,6 @@ def starter(runtime: EmbeddedRuntime) -> Iterator[Starter]:
     executions.close()
 
 
-def ask(execution_id: str = "e-1") -> None:
-    starts.append("Charge", INPUT, execution_id, using="default")
-
-
-def stored(execution_id: str = "e-1") -> WorkflowStart:
-    return WorkflowStart.objects.get(execution_id=execution_id)
-
-
-def hasten() -> None:
-    """Let what backs off fall due now."""
-    WorkflowStart.objects.pending().update(due_at=1)
-
-
 def wait_of(row: WorkflowStart) -> float:
     return (row.due_at - dialect_of("default").read_now_ms()) / 1000
 
@@ -109,11 +59,6 @@ def refuse_the_bad(body: str) -> dict[str, Any]:
     if execution_id == "bad":
         raise NoAnswerError("500")
     return {"execution_id": execution_id}
-
-
-def executions(runtime: EmbeddedRuntime) -> list[str]:
-    with runtime.lock:
-        return sorted(runtime.runtime.state.executions)
 
 
 def levels(caplog: pytest.LogCaptureFixture) -> list[int]:
@@ -342,48 +287,3 @@ def test_a_worker_has_one_of_them(token: str | None, kind: type) -> None:
     worker = Worker(settings, [], RecordingTransport(), FixedClock())
 
     assert [type(loop) for loop in worker._side_rooms() if loop.name == "starter"] == [kind]
-
-
-def outbox(action: str) -> tuple[str, str]:
-    out, err = io.StringIO(), io.StringIO()
-    try:
-        call_command("orbit_outbox", action, stdout=out, stderr=err)
-    except CommandError as error:
-        return out.getvalue() + err.getvalue(), str(error)
-    return out.getvalue() + err.getvalue(), ""
-
-
-@pytest.mark.promise("D1")
-def test_a_flush_sends_starts_too(settings, runtime: EmbeddedRuntime, faults: Faults) -> None:
-    settings.ORBIT = {"SERVER": runtime.url, "TOKEN": TOKEN, "WORKER_TOKEN": "wrk"}
-    ask("e-1")
-    ask("e-2")
-    faults.add("lost", "other")
-
-    said, error = outbox("flush")
-    assert "2 sent, 1 left" in said
-    assert "1 workflow(s) could not be started now" in error
-    assert outbox("flush") == ("1 sent, 0 left\n", "")
-    assert executions(runtime) == ["e-1", "e-2"]
-    assert "starts of workflows: 0 pending, 2 started, 0 refused, 0 blocked" in outbox("status")[0]
-
-
-def test_a_flush_without_the_token_says_what_waits(settings, runtime: EmbeddedRuntime) -> None:
-    settings.ORBIT = {"SERVER": runtime.url, "WORKER_TOKEN": "wrk"}
-    ask()
-
-    said, error = outbox("flush")
-    assert "0 sent, 0 left" in said
-    assert "set TOKEN" in said
-    assert error == ""
-    assert stored().status == Status.PENDING
-
-
-@pytest.mark.promise("D2")
-def test_a_flush_with_a_token_that_the_runtime_does_not_know(settings, runtime: EmbeddedRuntime) -> None:
-    settings.ORBIT = {"SERVER": runtime.url, "TOKEN": "wrong-SECRET"}
-    ask()
-    outbox("flush")
-
-    assert (stored().status, stored().last_status) == (Status.BLOCKED, 401)
-    assert "1 blocked" in outbox("status")[0]
