@@ -14,7 +14,8 @@ class OrbitConfig(AppConfig):
 
     def ready(self) -> None:
         """Find every ``tasks_orbit`` module; touch neither database nor network."""
-        from orbit_django import checks, tasks
+        from orbit_django.checks import register
+        from orbit_django.tasks import discover
 
-        checks.register()
-        tasks.discover()
+        register()
+        discover()

@@ -13,7 +13,7 @@ from orbit_django.tasks import Task
 from orbit_django.worker.claims import Claims
 from orbit_django.worker.executor import Executor
 from orbit_django.worker.gate import DatabaseGate
-from orbit_django.worker.job import Result
+from orbit_django.worker.delivery import Result
 from orbit_django.worker.patience import Patience
 
 

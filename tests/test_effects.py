@@ -5,7 +5,7 @@ from django.db import transaction
 
 from orbit_django import TaskError, effects, outbox
 from orbit_django.models import Effect, IdempotencyRecord
-from orbit_django.worker.job import Deferred
+from orbit_django.worker.delivery import Deferred
 from tests.ledger import Desk
 from tests.testapp.models import Charge
 

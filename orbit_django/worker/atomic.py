@@ -15,9 +15,9 @@ from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import TransactionEndedError
 from orbit_django.verdicts import Claim
 from orbit_django.worker import housekeeping
+from orbit_django.worker.delivery import Delivery, Result
 from orbit_django.worker.enclosure import Enclosure, Phase
 from orbit_django.worker.invocation import HandlerError, cause_of, encode, invoke
-from orbit_django.worker.job import Job, Result
 from orbit_django.worker.ledger import Ledger
 
 MAX_RUNS = 6  # a handler whose work the database undid is run again at most five times
@@ -29,41 +29,41 @@ class AtomicRun:
     def __init__(self, ledger: Ledger) -> None:
         self._ledger = ledger
 
-    def run(self, job: Job) -> Result:
+    def run(self, delivery: Delivery) -> Result:
         """Return once the outcome is committed."""
         failures = 0
         while True:
-            enclosure = Enclosure(job.using)
+            enclosure = Enclosure(delivery.using)
             try:
-                result = self._once(job, enclosure)
+                result = self._once(delivery, enclosure)
             except (HandlerError, TransactionEndedError, DatabaseError, InterfaceError) as error:
                 failures += 1
                 cause = cause_of(error)
-                if not self._is_worth_another_try(job, enclosure, cause):
-                    return self._ledger.fail(job, self._ledger.failure(job, cause))
+                if not self._is_worth_another_try(delivery, enclosure, cause):
+                    return self._ledger.fail(delivery, self._ledger.failure(delivery, cause))
                 has_run = enclosure.phase > Phase.CLAIM
-                self._ledger.patience.pause(job.context, failures, cause, using=job.using, has_run=has_run)
+                self._ledger.patience.pause(delivery.context, failures, cause, using=delivery.using, has_run=has_run)
             else:
                 self._ledger.patience.succeeded()
                 return result
 
-    def _once(self, job: Job, enclosure: Enclosure) -> Result:
+    def _once(self, delivery: Delivery, enclosure: Enclosure) -> Result:
         """Go the way of an atomic task once."""
         scope = contextvars.copy_context()
         with enclosure:
-            verdict = self._ledger.begin(job)
+            verdict = self._ledger.begin(delivery)
             if not isinstance(verdict, Claim):
-                return self._ledger.replay(job, verdict)
+                return self._ledger.replay(delivery, verdict)
             enclosure.hand_over()
-            job.runs += 1
-            result = invoke(job.task, job.assignment, job.context, scope)
-            output = encode(job.task, result, job.assignment.token, self._ledger.settings.max_body_bytes)
+            delivery.runs += 1
+            result = invoke(delivery.task, delivery.assignment, delivery.context, scope)
+            output = encode(delivery.task, result, delivery.assignment.token, self._ledger.settings.max_body_bytes)
             enclosure.take_back()
-            message = self._ledger.append(job, idempotency.finish(verdict, output=output))
+            message = self._ledger.append(delivery, idempotency.finish(verdict, output=output))
         enclosure.run_hooks(scope)
         return message
 
-    def _is_worth_another_try(self, job: Job, enclosure: Enclosure, cause: BaseException) -> bool:
+    def _is_worth_another_try(self, delivery: Delivery, enclosure: Enclosure, cause: BaseException) -> bool:
         """Return whether the same delivery is to be tried again after this error.
 
         Before the handler, always: nothing has happened. After an unknown commit, always: the claim will tell.
@@ -71,12 +71,12 @@ class AtomicRun:
         """
         if not isinstance(cause, DatabaseError | InterfaceError):
             return False
-        dialect = dialect_of(job.using)
+        dialect = dialect_of(delivery.using)
         is_passing = dialect.is_transient(cause) or dialect.is_connection_lost(cause)
         if enclosure.phase is Phase.CLAIM:
             return is_passing
         if enclosure.phase is Phase.COMMIT and not dialect.is_definite(cause):
-            housekeeping.discard(job.using)  # the driver may believe that this connection still works
+            housekeeping.discard(delivery.using)  # the driver may believe that this connection still works
             return True
         is_ours = enclosure.had_errors or enclosure.phase is not Phase.HANDLER
-        return is_passing and is_ours and job.runs < MAX_RUNS and job.context.remaining_ms != 0
+        return is_passing and is_ours and delivery.runs < MAX_RUNS and delivery.context.remaining_ms != 0

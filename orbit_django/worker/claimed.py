@@ -15,9 +15,9 @@ from orbit_django.logs import about
 from orbit_django.verdicts import Claim
 from orbit_django.worker import housekeeping
 from orbit_django.worker.claims import Claims
+from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.enclosure import Enclosure
 from orbit_django.worker.invocation import AbandonedError, HandlerError, cause_of, encode, invoke
-from orbit_django.worker.job import Deferred, Job, Result
 from orbit_django.worker.ledger import Ledger
 
 logger = logging.getLogger(__name__)
@@ -30,54 +30,54 @@ class ClaimedRun:
         self._ledger = ledger
         self._claims = claims
 
-    def run(self, job: Job) -> Result:
+    def run(self, delivery: Delivery) -> Result:
         """Return once the outcome is committed; PARKED when the key has another owner by then."""
-        claim = self._ledger.patiently(job, partial(self._claim, job))
+        claim = self._ledger.patiently(delivery, partial(self._claim, delivery))
         if not isinstance(claim, Claim):
             return claim
         self._claims.add(claim)
         try:
-            return self._under(claim, job)
+            return self._under(claim, delivery)
         except AbandonedError:
             self._release(claim)
             raise
         finally:
             self._claims.remove(claim)
 
-    def _claim(self, job: Job) -> Claim | Result:
-        with Enclosure(job.using):
-            verdict = self._ledger.begin(job, self._ledger.settings.claim_seconds)
-            return verdict if isinstance(verdict, Claim) else self._ledger.replay(job, verdict)
+    def _claim(self, delivery: Delivery) -> Claim | Result:
+        with Enclosure(delivery.using):
+            verdict = self._ledger.begin(delivery, self._ledger.settings.claim_seconds)
+            return verdict if isinstance(verdict, Claim) else self._ledger.replay(delivery, verdict)
 
-    def _under(self, claim: Claim, job: Job) -> Result:
-        repeat = partial(self._ledger.patience.repeat, job.context, using=job.using, has_run=True)
-        job.context.effects = ClaimedEffects(claim, self._ledger.redact(job), repeat)
+    def _under(self, claim: Claim, delivery: Delivery) -> Result:
+        repeat = partial(self._ledger.patience.repeat, delivery.context, using=delivery.using, has_run=True)
+        delivery.context.effects = ClaimedEffects(claim, self._ledger.redact(delivery), repeat)
         output = error = None
         try:
-            output = self._work(job)
+            output = self._work(delivery)
         except (HandlerError, TransactionEndedError) as raised:
-            error = self._ledger.encoded(self._ledger.failure(job, cause_of(raised)))
-        return self._ledger.patiently(job, partial(self._store, job, claim, output, error), has_run=True)
+            error = self._ledger.encoded(self._ledger.failure(delivery, cause_of(raised)))
+        return self._ledger.patiently(delivery, partial(self._store, delivery, claim, output, error), has_run=True)
 
-    def _work(self, job: Job) -> str:
+    def _work(self, delivery: Delivery) -> str:
         """Run the handler outside any transaction of ours."""
-        job.runs += 1
+        delivery.runs += 1
         try:
-            result = invoke(job.task, job.assignment, job.context, contextvars.copy_context())
+            result = invoke(delivery.task, delivery.assignment, delivery.context, contextvars.copy_context())
         finally:
             left_open = housekeeping.after_task()
         if left_open:
             raise TransactionEndedError(f"the handler left a transaction open on {', '.join(left_open)}; rolled back")
-        return encode(job.task, result, job.assignment.token, self._ledger.settings.max_body_bytes)
+        return encode(delivery.task, result, delivery.assignment.token, self._ledger.settings.max_body_bytes)
 
-    def _store(self, job: Job, claim: Claim, output: str | None, error: str | None) -> Result:
+    def _store(self, delivery: Delivery, claim: Claim, output: str | None, error: str | None) -> Result:
         """Store an outcome under its claim; a key that has a new owner by now is asked again from the start."""
         try:
-            with Enclosure(job.using):
+            with Enclosure(delivery.using):
                 record = idempotency.finish(claim, output=output, error=error)
-                return self._ledger.append(job, record, error)
+                return self._ledger.append(delivery, record, error)
         except TransactionEndedError:
-            logger.warning("the claim was lost; the outcome is not recorded", extra=about(job.assignment))
+            logger.warning("the claim was lost; the outcome is not recorded", extra=about(delivery.assignment))
             return Deferred.PARKED
 
     def _release(self, claim: Claim) -> None:

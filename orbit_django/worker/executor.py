@@ -14,8 +14,8 @@ from orbit_django.verdicts import Key
 from orbit_django.worker.atomic import AtomicRun
 from orbit_django.worker.claimed import ClaimedRun
 from orbit_django.worker.claims import Claims
+from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.invocation import AbandonedError
-from orbit_django.worker.job import Deferred, Job, Result
 from orbit_django.worker.ledger import Ledger
 from orbit_django.worker.patience import Patience
 
@@ -40,27 +40,27 @@ class Executor:
         try:
             if task is None:
                 return self._unknown(assignment, context)
-            job = Job(assignment, context, task, Key.of(assignment, task.using or self._database))
-            return self._counted(job) if assignment.redelivery else self.run(job)
+            delivery = Delivery(assignment, context, task, Key.of(assignment, task.using or self._database))
+            return self._counted(delivery) if assignment.redelivery else self.run(delivery)
         except AbandonedError:
             return Deferred.DROPPED
 
-    def run(self, job: Job) -> Result:
+    def run(self, delivery: Delivery) -> Result:
         """Go the way that the task's declaration asks for."""
-        return self._atomic.run(job) if job.task.is_atomic else self._claimed.run(job)
+        return self._atomic.run(delivery) if delivery.task.is_atomic else self._claimed.run(delivery)
 
-    def _counted(self, job: Job) -> Result:
+    def _counted(self, delivery: Delivery) -> Result:
         """Run a redelivery, counted in case that this process does not survive it."""
-        poison = self.ledger.count_run(job)
+        poison = self.ledger.count_run(delivery)
         if poison is not None:
-            logger.error("a task ended its process too often", extra=about(job.assignment))
-            return self.ledger.fail(job, poison.failure)
+            logger.error("a task ended its process too often", extra=about(delivery.assignment))
+            return self.ledger.fail(delivery, poison.failure)
         result: Result = Deferred.PARKED
         try:
-            result = self.run(job)
+            result = self.run(delivery)
         finally:
             if result is Deferred.PARKED:  # nothing began here, or it ended in order
-                self.ledger.discount_run(job)
+                self.ledger.discount_run(delivery)
         return result
 
     def _unknown(self, assignment: Assignment, context: TaskContext) -> Result:

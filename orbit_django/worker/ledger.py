@@ -19,9 +19,9 @@ from orbit_django.logs import about
 from orbit_django.models import IdempotencyRecord
 from orbit_django.protocol import Assignment, Code, Failure
 from orbit_django.verdicts import Busy, Claim, Conflict, Poison, Stored, Verdict
+from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.enclosure import Enclosure
 from orbit_django.worker.invocation import failure_of
-from orbit_django.worker.job import Deferred, Job, Result
 from orbit_django.worker.patience import Patience
 
 logger = logging.getLogger(__name__)
@@ -37,37 +37,37 @@ class Ledger:
         self.patience = patience
         self.origin = outbox.Origin(settings.worker_name(), settings.server)
 
-    def begin(self, job: Job, lease_seconds: float | None = None) -> Verdict:
+    def begin(self, delivery: Delivery, lease_seconds: float | None = None) -> Verdict:
         """Ask for the key, as the first thing in an open transaction."""
         worker_id = self.origin.worker_id
-        return idempotency.begin(job.key, owner=job.owner, worker_id=worker_id, lease_seconds=lease_seconds)
+        return idempotency.begin(delivery.key, owner=delivery.owner, worker_id=worker_id, lease_seconds=lease_seconds)
 
-    def append(self, job: Job, record: IdempotencyRecord, error: str | None = None) -> Result:
+    def append(self, delivery: Delivery, record: IdempotencyRecord, error: str | None = None) -> Result:
         """Write the report of an outcome into the open transaction."""
-        return outbox.append(job.assignment, self.origin, using=job.using, record=record, error=error)
+        return outbox.append(delivery.assignment, self.origin, using=delivery.using, record=record, error=error)
 
-    def replay(self, job: Job, verdict: Stored | Conflict | Busy) -> Result:
+    def replay(self, delivery: Delivery, verdict: Stored | Conflict | Busy) -> Result:
         """Append the report of what stands already, under the new token."""
         if isinstance(verdict, Busy):
-            transaction.set_rollback(True, using=job.using)
+            transaction.set_rollback(True, using=delivery.using)
             return Deferred.PARKED
-        present = outbox.find(job.assignment, job.using)
+        present = outbox.find(delivery.assignment, delivery.using)
         if present is not None:
             return present
         if isinstance(verdict, Conflict):
-            logger.error("an idempotency key was used with another input", extra=about(job.assignment))
-            return self.append(job, verdict.record, self.encoded(verdict.failure))
-        logger.info("answered from the record", extra=about(job.assignment))
-        return self.append(job, verdict.record, verdict.record.error)
+            logger.error("an idempotency key was used with another input", extra=about(delivery.assignment))
+            return self.append(delivery, verdict.record, self.encoded(verdict.failure))
+        logger.info("answered from the record", extra=about(delivery.assignment))
+        return self.append(delivery, verdict.record, verdict.record.error)
 
-    def fail(self, job: Job, failure: Failure) -> Result:
+    def fail(self, delivery: Delivery, failure: Failure) -> Result:
         """Record a failure in a transaction of its own, unless the key has an outcome by now."""
         error = self.encoded(failure)
         try:
-            return self.patiently(job, partial(self._store_failure, job, error), has_run=True)
+            return self.patiently(delivery, partial(self._store_failure, delivery, error), has_run=True)
         except DatabaseError:  # this very delivery cannot be recorded; it is reported all the same
-            logger.exception("a failure could not be recorded", extra=about(job.assignment))
-            return self.report_bare(job.assignment, job.context, job.using, error)
+            logger.exception("a failure could not be recorded", extra=about(delivery.assignment))
+            return self.report_bare(delivery.assignment, delivery.context, delivery.using, error)
 
     def report_bare(self, assignment: Assignment, context: TaskContext, using: str, error: str) -> Result:
         """Report a failure that no record belongs to."""
@@ -79,47 +79,47 @@ class Ledger:
 
         return self.patience.repeat(context, step, using=using, has_run=True)
 
-    def count_run(self, job: Job) -> Poison | None:
+    def count_run(self, delivery: Delivery) -> Poison | None:
         """Count a run that begins on a redelivery, or say that there were too many."""
         limit, worker_id = self.settings.max_redeliveries, self.origin.worker_id
 
         def step() -> Poison | None:
-            with Enclosure(job.using):
-                return idempotency.count_run(job.key, owner=job.owner, worker_id=worker_id, limit=limit)
+            with Enclosure(delivery.using):
+                return idempotency.count_run(delivery.key, owner=delivery.owner, worker_id=worker_id, limit=limit)
 
-        return self.patiently(job, step)
+        return self.patiently(delivery, step)
 
-    def discount_run(self, job: Job) -> None:
+    def discount_run(self, delivery: Delivery) -> None:
         """Take the count back."""
 
         def step() -> None:
-            with Enclosure(job.using):
-                idempotency.discount_run(job.key)
+            with Enclosure(delivery.using):
+                idempotency.discount_run(delivery.key)
 
-        self.patiently(job, step)
+        self.patiently(delivery, step)
 
-    def failure(self, job: Job, cause: BaseException) -> Failure:
+    def failure(self, delivery: Delivery, cause: BaseException) -> Failure:
         """Return the failure that reports what went wrong; log it once."""
-        failure = failure_of(cause, job.context, self.redact(job))
+        failure = failure_of(cause, delivery.context, self.redact(delivery))
         if failure.code == Code.UNHANDLED_EXCEPTION:
-            logger.error("a handler failed", exc_info=cause, extra=about(job.assignment))
+            logger.error("a handler failed", exc_info=cause, extra=about(delivery.assignment))
         return failure
 
-    def redact(self, job: Job) -> Callable[[str], str]:
+    def redact(self, delivery: Delivery) -> Callable[[str], str]:
         """Return what takes credentials and the delivery's token out of a text."""
-        return lambda text: self.settings.redact(text).replace(job.assignment.token, "********")
+        return lambda text: self.settings.redact(text).replace(delivery.assignment.token, "********")
 
     def encoded(self, failure: Failure) -> str:
         """Return a failure's fields as text that fits the runtime's limit."""
         return payloads.encode_failure(failure, self.settings.max_body_bytes)
 
-    def patiently(self, job: Job, step: Callable[[], T], *, has_run: bool = False) -> T:
+    def patiently(self, delivery: Delivery, step: Callable[[], T], *, has_run: bool = False) -> T:
         """Repeat a database step while the database is away."""
-        return self.patience.repeat(job.context, step, using=job.using, has_run=has_run)
+        return self.patience.repeat(delivery.context, step, using=delivery.using, has_run=has_run)
 
-    def _store_failure(self, job: Job, error: str) -> Result:
-        with Enclosure(job.using):
-            verdict = self.begin(job)
+    def _store_failure(self, delivery: Delivery, error: str) -> Result:
+        with Enclosure(delivery.using):
+            verdict = self.begin(delivery)
             if not isinstance(verdict, Claim):
-                return self.replay(job, verdict)
-            return self.append(job, idempotency.finish(verdict, error=error), error)
+                return self.replay(delivery, verdict)
+            return self.append(delivery, idempotency.finish(verdict, error=error), error)

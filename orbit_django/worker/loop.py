@@ -14,10 +14,10 @@ from orbit_django.models import OutboxMessage
 from orbit_django.protocol import Assignment, Session
 from orbit_django.transports.base import Transport
 from orbit_django.worker import housekeeping
+from orbit_django.worker.delivery import Deferred
 from orbit_django.worker.executor import Executor
 from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.held import Held
-from orbit_django.worker.job import Deferred
 from orbit_django.worker.parking import Parking
 from orbit_django.worker.relay import Relay
 from orbit_django.worker.runner import Backoff, StoppedError

@@ -1,8 +1,8 @@
 """The worker: joins the rooms, owns the threads and the signals, and stops everything in the right order.
 
 Stop order: no new polls; handlers end and their results are committed; results are delivered, as far as the
-runtime takes them; the session is given back; the heartbeat goes on until then. Whatever is left undone by a hasty
-end is in the database or is delivered again by the runtime.
+runtime takes them; the heartbeat, which went on until then, ends; the session is given back. Whatever is left
+undone by a hasty end is in the database or is delivered again by the runtime.
 """
 
 from __future__ import annotations
@@ -43,6 +43,7 @@ logger = logging.getLogger(__name__)
 
 DELIVER_SECONDS = 5.0  # how long undelivered results hold up the end
 HASTY_SECONDS = 2.0  # how long handlers get after a second signal
+BEAT_SECONDS = 1.0  # how long a heartbeat on its way holds up the end
 LOOK_SECONDS = 0.1
 
 
@@ -78,6 +79,7 @@ class Worker:
             stop=self._stop,
             on_refused=self._turned_away,
         )
+        self._pulse = LoopThread(Heartbeat(transport, self._session, self._held, self._clock), self._end)
         self._relay = Relay(
             transport,
             Origin(settings.worker_name(), settings.server),
@@ -95,6 +97,7 @@ class Worker:
         """Work until told to stop: 0 after an orderly end, 1 after a hasty one, 2 when the runtime says no."""
         connection_created.connect(_prepare, dispatch_uid="orbit_django.worker")
         self._watch_signals()
+        self._pulse.start()
         for loop in (*self._side_rooms(), *self._loops):
             LoopThread(loop, self._end).start()
         logger.info("the worker started", extra={"worker": self._settings.worker_name(), "loops": len(self._loops)})
@@ -128,7 +131,6 @@ class Worker:
         return [PollLoop(rooms, number) for number in range(1, settings.concurrency + 1)]
 
     def _side_rooms(self) -> Iterable[Loop]:
-        yield Heartbeat(self._transport, self._session, self._held, self._clock)
         yield self._claims
         yield Nudged(self._relay, self._nudge)
         yield from (Sender(self._relay, number) for number in range(1, self._relay.senders + 1))
@@ -159,8 +161,9 @@ class Worker:
             return 2
         logger.info("the worker stops; running handlers end first", extra={"held": len(self._held)})
         code = 0 if self._drain() else self._hurry()
-        self._session.close()
         self._end.set()
+        self._pulse.join(BEAT_SECONDS)  # a beat must not follow the session's end
+        self._session.close()
         self._transport.close()
         if self._executions is not None:
             self._executions.close()

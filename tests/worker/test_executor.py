@@ -7,7 +7,7 @@ from django.db import connection, connections, transaction
 from orbit_django import TaskCancelled, TaskError, outbox
 from orbit_django.context import CancelReason
 from orbit_django.models import IdempotencyRecord, OutboxMessage
-from orbit_django.worker.job import Deferred
+from orbit_django.worker.delivery import Deferred
 from tests.ledger import Desk
 from tests.testapp.models import Charge
 
@@ -123,9 +123,9 @@ def test_a_late_failure_does_not_overwrite_a_success(monkeypatch):
     desk = Desk(declined)
     fail = desk.executor.ledger.fail
 
-    def fail_after_another_has_succeeded(job, failure):
+    def fail_after_another_has_succeeded(delivery, failure):
         Desk(charge).deliver(token="winner")
-        return fail(job, failure)
+        return fail(delivery, failure)
 
     monkeypatch.setattr(desk.executor.ledger, "fail", fail_after_another_has_succeeded)
     assert desk.deliver(token="loser").kind == "complete"
@@ -321,10 +321,10 @@ def die_in_handler(desk, **fields):
     class Died(BaseException):
         pass
 
-    def die(job):
+    def die(delivery):
         raise Died
 
-    desk.executor.run, desk.executor.ledger.discount_run = die, lambda job: None
+    desk.executor.run, desk.executor.ledger.discount_run = die, lambda delivery: None
     with pytest.raises(Died):
         desk.deliver(**fields)
     del desk.executor.run, desk.executor.ledger.discount_run

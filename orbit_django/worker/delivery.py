@@ -24,7 +24,7 @@ Result = OutboxMessage | Deferred
 
 
 @dataclass(slots=True)
-class Job:
+class Delivery:
     """One delivery with its handler and its key."""
 
     assignment: Assignment
