@@ -56,7 +56,7 @@ def test_what_cannot_be_used_is_a_mistake_that_names_its_setting(fields: dict[st
 def test_an_empty_token_file_is_a_mistake(tmp_path: Path) -> None:
     path = tmp_path / "token"
     path.write_text("\n")
-    with pytest.raises(ConfigurationError, match=r"WORKER_TOKEN_FILE: .* is empty"):
+    with pytest.raises(ConfigurationError, match=r"WORKER_TOKEN_FILE: .* holds no token"):
         open_transport(OrbitSettings(worker_token_file=str(path)))
 
 

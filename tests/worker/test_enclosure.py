@@ -154,6 +154,13 @@ def test_a_transaction_that_was_not_committed_is_never_reported_as_a_success(han
     assert execute(charge, attempt=2) == ("complete", "", 1, "succeeded")
 
 
+@pytest.mark.parametrize("handler", [swallows_an_integrity_error, marks_for_rollback, closes_its_connection])
+def test_the_failure_says_what_to_look_for(handler: Handler) -> None:
+    execute(handler)
+
+    assert "catch such errors around a nested transaction.atomic()" in OutboxMessage.objects.get().body
+
+
 @pytest.mark.parametrize(
     "handler",
     [commits, commits_and_begins_anew, commits_and_marks_it_as_before, leaves_the_block_that_it_was_called_in],

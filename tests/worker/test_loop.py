@@ -9,7 +9,7 @@ from orbit_django.context import TaskContext
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, UnknownSessionError
 from orbit_django.models import OutboxMessage
 from orbit_django.protocol import Assignment
-from orbit_django.worker.executor import Deferred
+from orbit_django.worker.delivery import Deferred
 from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.held import Held
 from orbit_django.worker.loop import PollLoop, Rooms

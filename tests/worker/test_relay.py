@@ -274,7 +274,6 @@ def test_a_failure_that_is_too_large_is_cut_down_and_sent_once_more(world: World
 
 
 @pytest.mark.promise("D3")
-@pytest.mark.xfail(reason="the message in hand forgets that it was cut down, so it is cut and sent for ever")
 def test_a_failure_that_is_refused_twice_ends_there(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.transport.script("send", refusal(413), refusal(413))
     world.relay.deliver(earn(failure=BIG))

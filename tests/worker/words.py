@@ -69,7 +69,7 @@ class NoWait(threading.Event):
 
 
 class HookedTransport(RecordingTransport):
-    """The recording binding, with something that happens during a register or a poll."""
+    """The recording binding, with something that happens during a register, a poll or a heartbeat."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -87,7 +87,9 @@ class HookedTransport(RecordingTransport):
 
     def heartbeat(self, session_id: str, *, timeout_seconds: float) -> tuple[str, ...]:
         self.limits.append(timeout_seconds)
-        return super().heartbeat(session_id, timeout_seconds=timeout_seconds)
+        cancelled = super().heartbeat(session_id, timeout_seconds=timeout_seconds)
+        self.during.get("heartbeat", lambda: None)()
+        return cancelled
 
     def names(self) -> list[str]:
         return [call.name for call in self.calls]
