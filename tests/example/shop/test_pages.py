@@ -1,8 +1,10 @@
+import json
+
 import pytest
 from django.contrib.auth import get_user_model
 
 from example_project.shop.models import Order, Payment, Receipt
-from orbit_django.client import Client
+from orbit_django.models import WorkflowStart
 
 
 @pytest.fixture(autouse=True)
@@ -15,30 +17,12 @@ def form(item):
     return {"name": "Siobhán O'Brien", "email": "s@shop.example", "item": item.pk, "quantity": 2, "card": "tok_visa"}
 
 
-@pytest.fixture
-def started(monkeypatch):
-    """Take the starts that would go to the runtime."""
-    starts = []
-    monkeypatch.setattr(Client, "start", lambda client, *args, **kwargs: starts.append((args, kwargs)))
-    return starts
-
-
-def test_an_order_is_written_and_its_workflow_started_after_the_commit(
-    client, form, started, django_capture_on_commit_callbacks
-):
-    with django_capture_on_commit_callbacks() as callbacks:
-        answer = client.post("/", form)
-    order = Order.objects.get()
+def test_an_order_and_the_start_of_its_workflow_are_written_together(client, form):
+    answer = client.post("/", form)
+    order, start = Order.objects.get(), WorkflowStart.objects.get()
     assert answer.url == f"/orders/{order.number}/"
-    assert started == []
-    callbacks[0]()
-    assert started == [(("PlaceOrder", order.workflow_input("tok_visa")), {"execution_id": order.execution_id})]
-
-
-@pytest.mark.django_db(transaction=True)
-def test_an_order_stays_when_the_runtime_is_away(client, form):
-    assert client.post("/", form).status_code == 302
-    assert Order.objects.exists()
+    assert (start.workflow, start.execution_id, start.status) == ("PlaceOrder", order.execution_id, "pending")
+    assert json.loads(start.input) == order.workflow_input("tok_visa")
 
 
 def test_a_form_with_a_fault_orders_nothing(client, form):
