@@ -1,80 +1,25 @@
-import json
 import logging
 
 import pytest
-import responses
 
 from orbit_django.exceptions import NoAnswerError, RefusedError, UnknownSessionError
-from orbit_django.protocol import Contract, Kind, Receipt, Registration, Session
+from orbit_django.protocol import Kind, Receipt, Session
 from orbit_django.transports import http
 from orbit_django.transports.http import HttpTransport
 from tests.transports import wire
-
-SERVER = "http://runtime.test:7233"
-SECRET = "tok-SECRET-1"
-VERSION = {"x-orbit-api-version": "orbit-api/1"}
-REGISTRATION = Registration(
-    "shop-1", "python", (Contract("pay.charge", "1.0.0"), Contract("pay.charge", "2.0.0")), "x/1"
+from tests.transports.binding import (
+    ASSIGNMENT,
+    CALLS,
+    REGISTRATION,
+    SECRET,
+    UNKNOWN,
+    VERSION,
+    every_call,
+    refused,
+    reply,
+    sent,
+    unanswered,
 )
-ASSIGNMENT = {
-    "token": "task-1",
-    "execution_id": "e-1",
-    "workflow": "Pay",
-    "workflow_version": "1.0.0",
-    "step_id": "charge",
-    "task_name": "pay.charge",
-    "contract_version": "1.0.0",
-    "input": {"id": 9007199254740993, "who": "Zoë"},
-    "idempotency_key": "e-1/charge",
-    "attempt": 2,
-    "redelivery": True,
-    "deadline_ms": 1794736057501,
-    "timeout_ms": "30000",
-    "unheard_of": [],
-}
-UNKNOWN = {"error": {"code": "UNKNOWN_SESSION", "message": "unknown or expired worker session; register again"}}
-CALLS = {
-    "register": lambda transport: transport.register(REGISTRATION),
-    "poll": lambda transport: transport.poll("s-1", 20_000),
-    "heartbeat": lambda transport: transport.heartbeat("s-1", timeout_seconds=3),
-    "complete": lambda transport: transport.send(Kind.COMPLETE, '{"token":"task-1","output":{}}'),
-    "fail": lambda transport: transport.send(Kind.FAIL, '{"token":"task-1","error_code":"X"}'),
-    "unregister": lambda transport: transport.unregister("s-1", timeout_seconds=2),
-}
-PATHS = {name: f"/v1/{'tasks' if name in ('complete', 'fail') else 'workers'}/{name}" for name in CALLS}
-every_call = pytest.mark.parametrize("name", CALLS)
-
-
-@pytest.fixture
-def runtime():
-    with responses.RequestsMock() as mocked:
-        yield mocked
-
-
-@pytest.fixture
-def transport() -> HttpTransport:
-    return HttpTransport(SERVER, credential=lambda: SECRET)
-
-
-def reply(runtime, name: str, body: object = "", status: int = 200, headers: dict[str, str] | None = None) -> None:
-    text = body if isinstance(body, str | bytes) else json.dumps(body)
-    runtime.post(SERVER + PATHS[name], body=text, status=status, headers=VERSION if headers is None else headers)
-
-
-def sent(runtime) -> object:
-    return json.loads(runtime.calls[-1].request.body)
-
-
-def refused(transport: HttpTransport, name: str) -> RefusedError:
-    with pytest.raises(RefusedError) as caught:
-        CALLS[name](transport)
-    return caught.value
-
-
-def unanswered(transport: HttpTransport, name: str) -> NoAnswerError:
-    with pytest.raises(NoAnswerError) as caught:
-        CALLS[name](transport)
-    return caught.value
 
 
 def test_register_announces_every_contract(runtime, transport: HttpTransport) -> None:
@@ -179,87 +124,6 @@ def test_a_404_of_somebody_else_is_no_lost_session(
 ) -> None:
     reply(runtime, name, body, status, {})
     assert not refused(transport, name).is_from_runtime
-
-
-@every_call
-@pytest.mark.parametrize("status", [400, 401, 403, 404, 409, 413, 429])
-def test_an_error_object_is_a_refusal_of_the_runtime(runtime, transport: HttpTransport, name: str, status: int) -> None:
-    reply(runtime, name, {"error": {"code": "FORBIDDEN", "message": "not yours"}}, status, {})
-    error = refused(transport, name)
-    assert (error.status, error.code, error.message, error.is_from_runtime) == (status, "FORBIDDEN", "not yours", True)
-
-
-@pytest.mark.parametrize("status", [400, 413, 415, 422])
-def test_plain_text_with_the_version_header_is_a_refusal_of_the_runtime(
-    runtime, transport: HttpTransport, status: int
-) -> None:
-    reply(runtime, "complete", "missing field `token`", status)
-    error = refused(transport, "complete")
-    assert (error.code, error.message, error.is_from_runtime) == ("", "missing field `token`", True)
-
-
-@pytest.mark.parametrize("status", [201, 202, 302, 307, 400, 401, 403, 404, 408, 413, 415, 422, 425, 429])
-def test_any_other_answer_is_a_refusal_of_somebody_else(runtime, transport: HttpTransport, status: int) -> None:
-    reply(runtime, "complete", "<html>who knows</html>", status, {})
-    error = refused(transport, "complete")
-    assert (error.status, error.code, error.is_from_runtime) == (status, "", False)
-
-
-@pytest.mark.parametrize("status", [401, 403, 404, 429])
-def test_the_version_header_alone_proves_nothing(runtime, transport: HttpTransport, status: int) -> None:
-    reply(runtime, "complete", "no", status)
-    assert not refused(transport, "complete").is_from_runtime
-
-
-@pytest.mark.parametrize("name", ["register", "heartbeat", "complete", "unregister"])
-def test_only_poll_may_have_no_content(runtime, transport: HttpTransport, name: str) -> None:
-    reply(runtime, name, status=204)
-    assert refused(transport, name).status == 204
-
-
-@every_call
-@pytest.mark.parametrize(
-    ("body", "is_maybe_processed"),
-    [
-        ({"error": {"code": "NOT_LEADER", "message": "ask another"}}, False),
-        ("<html>Bad Gateway</html>", True),
-        ("", True),
-    ],
-)
-def test_5xx_is_no_answer(runtime, transport: HttpTransport, name: str, body: object, is_maybe_processed: bool) -> None:
-    reply(runtime, name, body, 503)
-    error = unanswered(transport, name)
-    assert error.is_maybe_processed is is_maybe_processed
-    assert "503" in str(error)
-
-
-@every_call
-@pytest.mark.parametrize(
-    "body",
-    [
-        "", "<html>", '{"accepted": tr', b'{"a": "\xff"}', "[]", "null", '"text"', '{"accepted": NaN}', "[" * 100_000,
-        "1" * 5000,
-    ],
-)  # fmt: skip
-def test_an_unreadable_200_is_no_answer(runtime, transport: HttpTransport, name: str, body: str | bytes) -> None:
-    reply(runtime, name, body)
-    assert unanswered(transport, name).is_maybe_processed
-
-
-@pytest.mark.parametrize("lacking", ["token", "task_name", "input"])
-def test_an_assignment_that_lacks_something_is_no_answer(runtime, transport: HttpTransport, lacking: str) -> None:
-    reply(runtime, "poll", {name: value for name, value in ASSIGNMENT.items() if name != lacking})
-    assert lacking in str(unanswered(transport, "poll"))
-
-
-def test_an_acknowledgement_without_accepted_is_no_answer(runtime, transport: HttpTransport) -> None:
-    reply(runtime, "complete", {"accepted": "yes"})
-    assert unanswered(transport, "complete").is_maybe_processed
-
-
-def test_a_byte_order_mark_changes_nothing(runtime, transport: HttpTransport) -> None:
-    reply(runtime, "complete", b'\xef\xbb\xbf{"accepted": true}')
-    assert transport.send(Kind.COMPLETE, "{}").accepted
 
 
 @pytest.mark.promise("W9")
