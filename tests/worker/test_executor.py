@@ -2,7 +2,7 @@ import json
 import threading
 
 import pytest
-from django.db import connection, connections, transaction
+from django.db import connection, connections
 
 from orbit_django import TaskCancelled, TaskError, outbox
 from orbit_django.context import CancelReason
@@ -263,100 +263,3 @@ def test_a_handler_that_a_hasty_end_stopped_is_not_reported():
 
     assert Desk(handler).deliver() is Deferred.DROPPED
     assert (Charge.objects.count(), IdempotencyRecord.objects.count()) == (0, 0)
-
-
-@pytest.mark.promise("E9")
-def test_a_task_that_is_not_atomic_claims_first_and_stores_at_the_end():
-    seen = []
-
-    def handler(input, ctx):
-        seen.append(IdempotencyRecord.objects.get().status)
-        return charge(input, ctx)
-
-    assert Desk(handler, is_atomic=False).deliver().kind == "complete"
-    assert seen == ["running"]
-    assert IdempotencyRecord.objects.get().status == "succeeded"
-
-
-@pytest.mark.promise("E9", "E3")
-def test_a_claim_that_lives_parks_a_second_delivery():
-    results = []
-
-    def handler(input, ctx):
-        results.append(Desk(charge, is_atomic=False).deliver())
-        return charge(input, ctx)
-
-    Desk(handler, is_atomic=False).deliver()
-    assert results == [Deferred.PARKED]
-    assert Charge.objects.count() == 1
-
-
-@pytest.mark.promise("E9")
-def test_a_stale_owner_records_nothing_over_the_new_one():
-    def slow(input, ctx):
-        IdempotencyRecord.objects.update(lease_ms=0)
-        Desk(lambda input, ctx: {"by": "new"}, is_atomic=False).deliver(token="new")
-        return {"by": "stale"}
-
-    assert Desk(slow, is_atomic=False).deliver(token="stale") is Deferred.PARKED
-    assert json.loads(IdempotencyRecord.objects.get().output) == {"by": "new"}
-    assert OutboxMessage.objects.count() == 1
-
-
-@pytest.mark.promise("W6")
-def test_a_transaction_left_open_is_rolled_back_and_fails_the_attempt():
-    def leaky(input, ctx):
-        transaction.set_autocommit(False)
-        return charge(input, ctx)
-
-    body = sent(Desk(leaky, is_atomic=False).deliver())
-    assert body["error_code"] == "UNHANDLED_EXCEPTION"
-    assert "transaction open" in body["error_message"]
-    assert (Charge.objects.count(), transaction.get_autocommit()) == (0, True)
-
-
-def die_in_handler(desk, **fields):
-    """Leave what a process leaves that died in the handler of an atomic task: its transaction is undone."""
-
-    class Died(BaseException):
-        pass
-
-    def die(delivery):
-        raise Died
-
-    desk.executor.run, desk.executor.ledger.discount_run = die, lambda delivery: None
-    with pytest.raises(Died):
-        desk.deliver(**fields)
-    del desk.executor.run, desk.executor.ledger.discount_run
-
-
-@pytest.mark.promise("E11")
-def test_an_attempt_that_ends_its_process_too_often_is_not_run_again():
-    desk = Desk(charge, settings={"max_redeliveries": 2})
-    for _ in range(2):
-        die_in_handler(desk, redelivery=True)
-    body = sent(desk.deliver(redelivery=True))
-    assert (body["error_code"], body["retryable"], desk.runs) == ("DELIVERY_LIMIT", True, 0)
-    assert (body["details"]["redeliveries"], len(body["details"]["runs"])) == (2, 2)
-    assert desk.deliver(attempt=2).kind == "complete"
-
-
-@pytest.mark.promise("E11")
-def test_replays_waiting_duplicates_and_orderly_ends_are_not_counted():
-    desk = Desk(charge)
-    desk.deliver()
-    for _ in range(7):
-        assert desk.deliver(redelivery=True).kind == "complete"
-    IdempotencyRecord.objects.update(status="running", owner="alive", lease_ms=2**50)
-    for _ in range(7):
-        assert desk.deliver(redelivery=True) is Deferred.PARKED
-    IdempotencyRecord.objects.update(lease_ms=None, output=None)
-
-    def leave(input, ctx):
-        ctx.cancelled.cancel(CancelReason.SHUTDOWN)
-        raise TaskCancelled
-
-    for _ in range(7):
-        assert Desk(leave).deliver(redelivery=True) is Deferred.DROPPED
-    assert IdempotencyRecord.objects.get().redeliveries == 0
-    assert desk.deliver(redelivery=True).kind == "complete"
