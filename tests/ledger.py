@@ -11,9 +11,9 @@ from orbit_django.context import TaskContext
 from orbit_django.protocol import Assignment, Contract
 from orbit_django.tasks import Task
 from orbit_django.worker.claims import Claims
+from orbit_django.worker.delivery import Result
 from orbit_django.worker.executor import Executor
 from orbit_django.worker.gate import DatabaseGate
-from orbit_django.worker.delivery import Result
 from orbit_django.worker.patience import Patience
 
 
