@@ -10,7 +10,8 @@ from __future__ import annotations
 import logging
 import signal
 import threading
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager
 from types import FrameType
 
 from django.db import DatabaseError, InterfaceError, connections
@@ -95,15 +96,16 @@ class Worker:
 
     def run(self) -> int:
         """Work until told to stop: 0 after an orderly end, 1 after a hasty one, 2 when the runtime says no."""
-        connection_created.connect(_prepare, dispatch_uid="orbit_django.worker")
-        self._watch_signals()
-        self._pulse.start()
-        for loop in (*self._side_rooms(), *self._loops):
-            LoopThread(loop, self._end).start()
-        logger.info("the worker started", extra={"worker": self._settings.worker_name(), "loops": len(self._loops)})
-        while not self._signals and self.refusal is None:
-            self._stop.wait(LOOK_SECONDS)
-        return self._finish()
+        connection_created.connect(self._prepare, dispatch_uid="orbit_django.worker")
+        with self._watching_signals():
+            self._pulse.start()
+            for loop in (*self._side_rooms(), *self._loops):
+                LoopThread(loop, self._end).start()
+            about = {"worker": self._settings.worker_name(), "loops": len(self._loops)}
+            logger.info("the worker started", extra=about)
+            while not self._signals and self.refusal is None:
+                self._stop.wait(LOOK_SECONDS)
+            return self._finish()
 
     def stop(self) -> None:
         """Ask for an orderly end; a second time, for a hasty one."""
@@ -141,11 +143,23 @@ class Worker:
             return Bystander(self._aliases, gate=self._gate)
         return Starter(self._executions, self._aliases, gate=self._gate, redact=self._settings.redact)
 
-    def _watch_signals(self) -> None:
+    def _prepare(self, connection: BaseDatabaseWrapper, **kwargs: object) -> None:
+        """Set up each connection that this process opens to a database that holds records."""
+        if connection.alias in self._aliases:
+            of_connection(connection).prepare()
+
+    @contextmanager
+    def _watching_signals(self) -> Iterator[None]:
         """Let both signals stop the worker; elsewhere than in the main thread somebody else has to."""
-        if threading.current_thread() is threading.main_thread():
-            signal.signal(signal.SIGTERM, self._signalled)
-            signal.signal(signal.SIGINT, self._signalled)
+        if threading.current_thread() is not threading.main_thread():
+            yield
+            return
+        before = {number: signal.signal(number, self._signalled) for number in (signal.SIGTERM, signal.SIGINT)}
+        try:
+            yield
+        finally:
+            for number, action in before.items():
+                signal.signal(number, action)
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
         self._signals += 1  # nothing else: a handler of a signal must not touch a lock
@@ -223,8 +237,3 @@ class Nudged:
 def aliases_of(settings: OrbitSettings, tasks: Iterable[Task]) -> tuple[str, ...]:
     """Return every database alias that these tasks keep records in."""
     return tuple(sorted({settings.database, *(task.using for task in tasks if task.using)}))
-
-
-def _prepare(connection: BaseDatabaseWrapper, **kwargs: object) -> None:
-    """Set up each connection that this process opens."""
-    of_connection(connection).prepare()
