@@ -1,10 +1,12 @@
 """Deliveries put through a real executor in the test's own thread, without a runtime."""
 
+import json
 import threading
 from collections.abc import Callable
 from typing import Any
 from uuid import uuid4
 
+from orbit_django import outbox
 from orbit_django.clock import SystemClock
 from orbit_django.conf import OrbitSettings
 from orbit_django.context import TaskContext
@@ -15,6 +17,7 @@ from orbit_django.worker.delivery import Result
 from orbit_django.worker.executor import Executor
 from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.patience import Patience
+from tests.testapp.models import Charge
 
 
 class Desk:
@@ -57,3 +60,14 @@ def assignment(input: Any = None, **fields: Any) -> Assignment:
         "idempotency_key": "e1/step",
     }
     return Assignment(**(usual | {"input": {} if input is None else input} | fields))
+
+
+def charge(input: Any, ctx: TaskContext) -> dict[str, Any]:
+    """Write one row: the handler of most tests."""
+    Charge.objects.create(key=ctx.idempotency_key, amount=input.get("amount", 0), attempt=ctx.attempt)
+    return {"amount": input.get("amount", 0)}
+
+
+def sent(message: Any) -> Any:
+    """Return the body that a message sends."""
+    return json.loads(outbox.text_of(message))

@@ -3,10 +3,10 @@ import json
 import pytest
 from django.db import transaction
 
-from orbit_django import TaskError, effects, outbox
+from orbit_django import TaskError, effects
 from orbit_django.models import Effect, IdempotencyRecord
 from orbit_django.worker.delivery import Deferred
-from tests.ledger import Desk
+from tests.ledger import Desk, sent
 from tests.testapp.models import Charge
 
 pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True), pytest.mark.promise("E10")]
@@ -33,10 +33,6 @@ def desk(handler):
 
 def paying(provider, **options):
     return desk(lambda input, ctx: {"paid": ctx.effect("pay", provider, **options)})
-
-
-def sent(message):
-    return json.loads(outbox.text_of(message))
 
 
 def leave_open(provider_died=True):

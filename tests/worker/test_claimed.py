@@ -3,22 +3,12 @@ import json
 import pytest
 from django.db import transaction
 
-from orbit_django import outbox
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.worker.delivery import Deferred
-from tests.ledger import Desk
+from tests.ledger import Desk, charge, sent
 from tests.testapp.models import Charge
 
 pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True)]
-
-
-def charge(input, ctx):
-    Charge.objects.create(key=ctx.idempotency_key, amount=input.get("amount", 0), attempt=ctx.attempt)
-    return {"amount": input.get("amount", 0)}
-
-
-def sent(message):
-    return json.loads(outbox.text_of(message))
 
 
 @pytest.mark.promise("E9")

@@ -1,4 +1,3 @@
-import json
 import threading
 
 import pytest
@@ -8,24 +7,15 @@ from orbit_django import TaskCancelled, TaskError, outbox
 from orbit_django.context import CancelReason
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.worker.delivery import Deferred
-from tests.ledger import Desk
+from tests.ledger import Desk, charge, sent
 from tests.testapp.models import Charge
 
 pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True)]
 
 
-def charge(input, ctx):
-    Charge.objects.create(key=ctx.idempotency_key, amount=input.get("amount", 0), attempt=ctx.attempt)
-    return {"amount": input.get("amount", 0)}
-
-
 def declined(input, ctx):
     charge(input, ctx)
     raise TaskError("CARD_DECLINED", "no money", retryable=input.get("retryable", True), details={"left": [1, None]})
-
-
-def sent(message):
-    return json.loads(outbox.text_of(message))
 
 
 @pytest.mark.promise("E1")

@@ -1,24 +1,12 @@
-import json
-
 import pytest
 
-from orbit_django import TaskCancelled, outbox
+from orbit_django import TaskCancelled
 from orbit_django.context import CancelReason
 from orbit_django.models import IdempotencyRecord
 from orbit_django.worker.delivery import Deferred
-from tests.ledger import Desk
-from tests.testapp.models import Charge
+from tests.ledger import Desk, charge, sent
 
 pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True)]
-
-
-def charge(input, ctx):
-    Charge.objects.create(key=ctx.idempotency_key, amount=input.get("amount", 0), attempt=ctx.attempt)
-    return {"amount": input.get("amount", 0)}
-
-
-def sent(message):
-    return json.loads(outbox.text_of(message))
 
 
 def die_in_handler(desk, **fields):
