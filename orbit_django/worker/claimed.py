@@ -5,10 +5,12 @@ from __future__ import annotations
 import contextvars
 import logging
 from functools import partial
+from weakref import WeakKeyDictionary
 
 from django.db import DatabaseError, InterfaceError
 
 from orbit_django import idempotency
+from orbit_django.context import TaskContext
 from orbit_django.effects import ClaimedEffects
 from orbit_django.exceptions import TransactionEndedError
 from orbit_django.logs import about
@@ -29,12 +31,19 @@ class ClaimedRun:
     def __init__(self, ledger: Ledger, claims: Claims) -> None:
         self._ledger = ledger
         self._claims = claims
+        self._marks: WeakKeyDictionary[TaskContext, str] = WeakKeyDictionary()  # of claims without an answer yet
 
     def run(self, delivery: Delivery) -> Result:
-        """Return once the outcome is committed; PARKED when the key has another owner by then."""
+        """Return once the outcome is committed; PARKED when the key has another owner by then.
+
+        Until it runs, a delivery that was parked asks under the same mark: the owner that it waits for may be itself,
+        in a commit whose answer was lost.
+        """
+        delivery.owner = self._marks.setdefault(delivery.context, delivery.owner)
         claim = self._ledger.patiently(delivery, partial(self._claim, delivery))
         if not isinstance(claim, Claim):
             return claim
+        del self._marks[delivery.context]
         self._claims.add(claim)
         try:
             return self._under(claim, delivery)

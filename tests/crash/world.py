@@ -1,5 +1,6 @@
 """A runtime in this process, workers in others, and what is counted in the end."""
 
+import json
 import os
 import signal
 import subprocess
@@ -10,11 +11,14 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from orbit_django.embedded.executions import Execution
 from orbit_django.embedded.server import EmbeddedRuntime
 from orbit_django.models import IdempotencyRecord, OutboxMessage
+from tests.processes import ListeningFaults
 from tests.testapp.models import Charge
 
 CONTRACT = Path(__file__).with_name("crash.orbit")
+NOTES = "CRASH_NOTES"  # names the folder in which handlers write down what they do
 TOKEN = "crash-worker-token"
 
 
@@ -30,15 +34,21 @@ class World:
     """One runtime with its executions, and the worker processes that a test starts."""
 
     def __init__(self, environment: dict[str, str], log: Path) -> None:
-        self.runtime = EmbeddedRuntime([CONTRACT], worker_token=TOKEN, token="admin", session_timeout_ms=1_000)
+        self.faults = ListeningFaults()
+        self.runtime = EmbeddedRuntime(
+            [CONTRACT], worker_token=TOKEN, token="admin", session_timeout_ms=1_000, faults=self.faults
+        )
         self.log = log
-        self._environment = environment
+        self.environment = environment | {NOTES: str(log.parent), "DJANGO_SETTINGS_MODULE": "tests.crash.settings"}
         self._processes: list[subprocess.Popen[bytes]] = []
 
-    def worker(self, crash_at: str = "", concurrency: int = 4) -> subprocess.Popen[bytes]:
-        """Start a worker process; with ``crash_at`` it kills itself at that step."""
-        environment = {**self._environment, "ORBIT_SERVER": self.runtime.url, "ORBIT_WORKER_TOKEN": TOKEN}
-        arguments = ["--concurrency", str(concurrency), "--task", "crash.*"]
+    def worker(
+        self, crash_at: str = "", concurrency: int = 4, options: tuple[str, ...] = (), **settings: Any
+    ) -> subprocess.Popen[bytes]:
+        """Start a worker process; with ``crash_at`` it kills itself at that step. ``settings`` are keys of ORBIT."""
+        environment = {**self.environment, "ORBIT_SERVER": self.runtime.url, "ORBIT_WORKER_TOKEN": TOKEN}
+        environment["CRASH_SETTINGS"] = json.dumps(settings)
+        arguments = ["--concurrency", str(concurrency), "--task", "crash.*", *options]
         with self.log.open("ab") as log:
             process = subprocess.Popen(
                 [sys.executable, "-m", "tests.crash.child", *arguments],
@@ -50,9 +60,38 @@ class World:
         return process
 
     def start(self, execution_id: str, amount: int, pause_ms: int = 0) -> None:
-        """Start an execution."""
+        """Start an execution that writes one row."""
         with self.runtime.changing() as runtime:
             runtime.start("Charge", {"amount": amount, "pause_ms": pause_ms}, execution_id)
+
+    def play(self, execution_id: str, workflow: str, mode: str = "", pause_ms: int = 0) -> None:
+        """Start an execution of a task that does as its mode says."""
+        with self.runtime.changing() as runtime:
+            runtime.start(workflow, {"mode": mode, "pause_ms": pause_ms}, execution_id)
+
+    def execution(self, execution_id: str) -> Execution:
+        """Return an execution as the runtime sees it."""
+        with self.runtime.lock:
+            return self.runtime.runtime.state.execution(execution_id)
+
+    def wait_for_end(self, execution_id: str, seconds: float = 30) -> Execution:
+        """Return an execution once it has ended."""
+        wait_for(lambda: self.execution(execution_id).is_finished, seconds, f"{execution_id} ends")
+        return self.execution(execution_id)
+
+    def notes(self, execution_id: str, word: str) -> list[str]:
+        """Return what handlers of an execution have noted under a word; see `note`."""
+        path = self.log.parent / f"{execution_id}.{word}"
+        return path.read_text(encoding="utf-8").splitlines() if path.exists() else []
+
+    def wait_for_note(self, execution_id: str, word: str, count: int = 1) -> None:
+        """Return once handlers have noted that so often."""
+        wait_for(lambda: len(self.notes(execution_id, word)) >= count, 30, f"{word} in {execution_id}, {count} times")
+
+    def wait_for_poll(self) -> None:
+        """Return once a worker polls from now on."""
+        began = time.monotonic()
+        wait_for(lambda: self.faults.times("poll", began), 30, "a worker polls")
 
     def statuses(self) -> list[str]:
         """Return the status of every execution."""
