@@ -158,9 +158,11 @@ def test_an_unexpected_error_costs_no_sender() -> None:
 def test_an_answer_that_the_database_does_not_take_is_filed_later(
     world: World, unsteady: dict[str, list[Exception]]
 ) -> None:
-    unsteady["settle"] = [OperationalError("away")]
+    unsteady["settle"] = [OperationalError("away")] * 3
     world.relay.deliver(earn())
-    assert stored().status == Status.PENDING
+    for _ in range(2):
+        world.relay.step()
+        assert stored().status == Status.PENDING
     world.relay.step()
 
     assert stored().status == Status.DELIVERED

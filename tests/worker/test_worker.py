@@ -138,6 +138,7 @@ def test_a_busy_worker_does_not_poll(stage: Stage) -> None:
     stage.end_of("busy")
 
     assert wait_for(lambda: stage.faults.times("poll", began))[0] - began > 0.8
+    assert len(stage.faults.times("poll")) == 2, "one loop, and so one poll at a time"
 
 
 @pytest.mark.promise("E7")
