@@ -8,7 +8,7 @@ outside world, must say what became of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -214,10 +214,11 @@ def settle(effect: Effect, *, result: str | None, settled_by: str) -> None:
     """Say what became of an open effect: it happened, with this JSON text as result, or (None) it did not.
 
     The stored failure of the attempt that met it is cleared, so that the next delivery goes on accordingly.
-    Raises ValueError when the effect is not open any more, or the text is no JSON.
+    Raises ValueError when the effect is not open any more, when the run that calls it has not ended, or when the
+    text is no JSON.
     """
     using = effect._state.db or "default"
-    text = None if result is None else compact(plain(json.loads(result)))
+    text = None if result is None else read_result(result)
     changes = {
         "status": Status.NOT_HAPPENED if text is None else Status.FINISHED,
         "result": text,
@@ -226,9 +227,29 @@ def settle(effect: Effect, *, result: str | None, settled_by: str) -> None:
         "owner": "",
     }
     with dialect_of(using).writing(), transaction.atomic(using):
-        if not Effect.objects.using(using).open().filter(pk=effect.pk).update(**changes):
+        owner = idempotency.live_owner(effect.record_id, using)  # the record first, as a run locks them
+        rows = Effect.objects.using(using).open().filter(pk=effect.pk)
+        if owner and rows.filter(status=Status.STARTED, owner=owner).exists():
+            raise ValueError(f"the run that calls {effect.name!r} has not ended; settle it when it has")
+        if not rows.update(**changes):
             raise ValueError(f"the effect {effect.name!r} is not open any more")
         idempotency.reopen(effect.record_id, using)
+
+
+def read_result(text: str) -> str:
+    """Return what a person gives as the result of a call in the form that is stored; ValueError for what is no JSON."""
+    try:
+        return compact(plain(json.loads(text)))
+    except PayloadError as error:
+        raise ValueError(str(error)) from None
+    except RecursionError:
+        raise ValueError("it is nested too deeply") from None
+
+
+def discard(using: str, records: Collection[int], *, is_dry_run: bool = False) -> int:
+    """Remove the effects of records that are about to go, or only count them; return how many."""
+    rows = Effect.objects.using(using).filter(record_id__in=records)
+    return rows.count() if is_dry_run else rows._raw_delete(using)
 
 
 def _update(effect: Effect, *, only_owner: str | None = None, **changes: Any) -> None:

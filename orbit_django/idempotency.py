@@ -7,9 +7,11 @@ by inserting, so that two deliveries of one key can never both run, and it never
 from __future__ import annotations
 
 import json
+from collections.abc import Collection
+from datetime import datetime
 from uuid import uuid4
 
-from django.db.models import F
+from django.db.models import F, Q
 from django.db.utils import DatabaseError
 from django.utils import timezone
 
@@ -22,6 +24,7 @@ from orbit_django.protocol import Code, Failure
 from orbit_django.verdicts import Busy, Claim, Conflict, Key, Poison, Stored, Verdict
 
 Status = IdempotencyRecord.Status
+Place = tuple[datetime, int]  # where a look along the ends of records stands: an end, and a key
 
 
 def new_owner() -> str:
@@ -70,14 +73,18 @@ def count_run(key: Key, *, owner: str, worker_id: str, limit: int) -> Poison | N
     history = _noted(held.history if is_same else "", worker_id)
     changes = {"redeliveries": count + 1, "history": history, "attempt": key.assignment.attempt}
     if held.lease_ms is None:
-        changes["status"] = Status.RUNNING
+        changes |= {"status": Status.RUNNING, "finished_at": None}
     IdempotencyRecord.objects.using(key.using).filter(pk=held.pk).update(**changes)
     return None
 
 
 def discount_run(key: Key) -> None:
-    """Take back a count: the run did not begin, or its process ended in order."""
-    rows = IdempotencyRecord.objects.using(key.using).running().filter(key_hash=key.hash, redeliveries__gt=0)
+    """Take back a count: the run did not begin, or its process ended in order. Never waits for a run that goes on."""
+    dialect = dialect_of(key.using)
+    held = dialect.lock(key.hash)
+    if held is None or (held.lease_ms or 0) > dialect.read_now_ms():
+        return
+    rows = IdempotencyRecord.objects.using(key.using).running().filter(pk=held.pk, redeliveries__gt=0)
     rows.update(redeliveries=F("redeliveries") - 1)
 
 
@@ -141,6 +148,54 @@ def extend(claims: list[Claim], lease_seconds: float) -> None:
             IdempotencyRecord.objects.using(claim.using).running().filter(pk=claim.record.pk, owner=claim.owner).update(
                 lease_ms=dialect.now_ms(lease_seconds)
             )
+
+
+def live_owner(record_id: int, using: str) -> str:
+    """Lock a record for the open transaction; return the mark of its claim that still lives, or an empty text."""
+    rows = IdempotencyRecord.objects.using(using).filter(pk=record_id)
+    rows.update(owner=F("owner"))  # a write, since nothing less is a lock on every database
+    held = rows.only("status", "owner", "lease_ms").get()
+    return held.owner if _is_leased(held, dialect_of(using)) else ""
+
+
+def finished_before(using: str, before: datetime, after: Place | None, limit: int) -> list[Place]:
+    """Return the oldest records with an outcome from before that time, behind a place where an earlier look ended."""
+    rows = IdempotencyRecord.objects.using(using).filter(finished_at__lt=before)
+    if after is not None:
+        moment, key = after
+        rows = rows.filter(Q(finished_at__gt=moment) | Q(pk__gt=key), finished_at__gte=moment)
+    found = rows.order_by("finished_at", "pk").values_list("finished_at", "pk")[:limit]
+    return [(moment, key) for moment, key in found if moment is not None]
+
+
+def unfinished(using: str, after: int, limit: int) -> list[int]:
+    """Return keys of records without an outcome, behind the one where an earlier look ended."""
+    rows = IdempotencyRecord.objects.using(using).filter(finished_at__isnull=True, pk__gt=after)
+    return list(rows.order_by("pk").values_list("pk", flat=True)[:limit])
+
+
+def prunable(using: str, keys: Collection[int], before: datetime) -> list[int]:
+    """Return those of these records that no delivery needs since that time."""
+    before_ms = dialect_of(using).now_ms(-(timezone.now() - before).total_seconds())
+    rows = IdempotencyRecord.objects.using(using).filter(pk__in=keys)
+    return list(rows.prunable(before, before_ms).values_list("pk", flat=True))
+
+
+def hold_prunable(using: str, keys: Collection[int], before: datetime) -> list[int]:
+    """Lock those of these records that may be removed, as the first thing in a transaction; return their keys.
+
+    A record that a delivery has at this moment is left alone. What decides is read after the locks are had, since
+    a delivery may have been answered from the record while this looked for it.
+    """
+    return prunable(using, dialect_of(using).lock_free(keys), before)
+
+
+def discard(using: str, keys: Collection[int]) -> int:
+    """Remove records that are held and have neither messages nor effects any more; return how many.
+
+    Nothing is removed along with them: for a message that somebody added the database refuses.
+    """
+    return IdempotencyRecord.objects.using(using).filter(pk__in=keys)._raw_delete(using)
 
 
 def _fresh(key: Key, owner: str, worker_id: str) -> IdempotencyRecord:

@@ -7,7 +7,10 @@ is compared by a digest. Times that decide something are milliseconds by the dat
 
 from __future__ import annotations
 
+from datetime import datetime
+
 from django.db import models
+from django.db.models import Exists, OuterRef, Q
 
 from orbit_django.payloads import cut
 
@@ -26,6 +29,22 @@ class IdempotencyRecordQuerySet(models.QuerySet["IdempotencyRecord"]):
     def failed(self) -> IdempotencyRecordQuerySet:
         """Keep records whose latest attempt failed."""
         return self.filter(status=IdempotencyRecord.Status.FAILED)
+
+    def prunable(self, before: datetime, before_ms: object) -> IdempotencyRecordQuerySet:
+        """Keep what no delivery needs: ended before then, with every report answered before then.
+
+        An effect that is open keeps its record; any effect keeps a record that has no outcome. ``before_ms`` is
+        that time by the database's clock.
+        """
+        status = IdempotencyRecord.Status
+        effects = Effect.objects.filter(record=OuterRef("pk"))
+        unanswered = OutboxMessage.objects.filter(record=OuterRef("pk")).exclude(
+            status__in=OutboxMessage.ANSWERED, settled_at__lt=before
+        )
+        ended = Q(status__in=[status.SUCCEEDED, status.FAILED], finished_at__lt=before) & ~Exists(effects.open())
+        has_no_owner = Q(lease_ms__isnull=True) | Q(lease_ms__lt=before_ms)
+        left_behind = Q(status=status.RUNNING, created_at__lt=before) & has_no_owner & ~Exists(effects)
+        return self.filter(ended | left_behind, ~Exists(unanswered))
 
 
 class IdempotencyRecord(models.Model):
@@ -94,6 +113,10 @@ class OutboxMessageQuerySet(models.QuerySet["OutboxMessage"]):
         """Messages without a final answer."""
         return self.filter(status__in=[OutboxMessage.Status.PENDING, OutboxMessage.Status.BLOCKED])
 
+    def answered(self) -> OutboxMessageQuerySet:
+        """Messages with a final answer."""
+        return self.filter(status__in=OutboxMessage.ANSWERED)
+
 
 class OutboxMessage(models.Model):
     """One report that is owed to a runtime; written by ``outbox`` alone."""
@@ -111,6 +134,8 @@ class OutboxMessage(models.Model):
         DELIVERED = "delivered"
         REFUSED = "refused"
         BLOCKED = "blocked"
+
+    ANSWERED = (Status.DELIVERED, Status.REFUSED)
 
     record = models.ForeignKey(
         IdempotencyRecord,
@@ -201,6 +226,11 @@ class Effect(models.Model):
     def __str__(self) -> str:
         return f"{self.name} of {self.record}"
 
+    @property
+    def is_open(self) -> bool:
+        """Whether it began and nobody knows whether it happened."""
+        return self.status in (Effect.Status.STARTED, Effect.Status.UNCERTAIN)
+
 
 class WorkflowStartQuerySet(models.QuerySet["WorkflowStart"]):
     """States of starts as adjectives."""
@@ -212,6 +242,10 @@ class WorkflowStartQuerySet(models.QuerySet["WorkflowStart"]):
     def blocked(self) -> WorkflowStartQuerySet:
         """Keep starts that wait for a person or for another credential."""
         return self.filter(status=WorkflowStart.Status.BLOCKED)
+
+    def answered(self) -> WorkflowStartQuerySet:
+        """Keep starts with a final answer."""
+        return self.filter(status__in=[WorkflowStart.Status.STARTED, WorkflowStart.Status.REFUSED])
 
 
 class WorkflowStart(models.Model):

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection
 from dataclasses import dataclass, field
+from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -116,6 +117,19 @@ def counts(using: str) -> dict[str, int]:
 def pending_count(using: str) -> int:
     """Return how many starts have no answer yet and are not blocked, held ones included."""
     return WorkflowStart.objects.using(using).filter(due_at__isnull=False).count()
+
+
+def prunable_count(using: str, before: datetime) -> int:
+    """Return how many starts were answered before that time."""
+    return WorkflowStart.objects.using(using).answered().filter(settled_at__lt=before).count()
+
+
+def prune(using: str, before: datetime, limit: int) -> int:
+    """Remove up to ``limit`` starts that were answered before that time; return how many."""
+    rows = WorkflowStart.objects.using(using).answered().filter(settled_at__lt=before)
+    keys = list(rows.order_by("settled_at", "pk").values_list("pk", flat=True)[:limit])
+    with dialect_of(using).writing():
+        return rows.filter(pk__in=keys)._raw_delete(using) if keys else 0
 
 
 def _row(workflow: str, value: Any, execution_id: str) -> WorkflowStart:

@@ -7,7 +7,7 @@ the database means.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterator
+from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any, ClassVar
@@ -58,6 +58,14 @@ class Dialect(ABC):
     @abstractmethod
     def lock(self, key_hash: str) -> IdempotencyRecord | None:
         """Return the row of a key, locked; None when another transaction has it or it is gone. Never waits."""
+
+    def lock_free(self, keys: Collection[int]) -> list[int]:
+        """Lock those of these records that no other transaction has; return their keys. Never waits.
+
+        To be the first statement of its transaction.
+        """
+        rows = IdempotencyRecord.objects.using(self.connection.alias).filter(pk__in=sorted(keys)).order_by("pk")
+        return list(rows.select_for_update(skip_locked=True).values_list("pk", flat=True))
 
     @abstractmethod
     def set_guard(self) -> None:

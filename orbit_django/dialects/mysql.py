@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Any, ClassVar
 
 from django.db.utils import OperationalError
@@ -42,12 +43,23 @@ class MysqlDialect(SavepointGuard):
 
     def lock(self, key_hash: str) -> IdempotencyRecord | None:
         """Lock the row, skipping one that is locked; without SKIP LOCKED by a lock wait of zero."""
-        rows = IdempotencyRecord.objects.using(self.connection.alias)
         if self.connection.features.has_select_for_update_skip_locked:
+            rows = IdempotencyRecord.objects.using(self.connection.alias)
             return rows.select_for_update(skip_locked=True).filter(key_hash=key_hash).first()
+        return self._lock_one("key_hash", key_hash)
+
+    def lock_free(self, keys: Collection[int]) -> list[int]:
+        """Lock rows, skipping those that are locked; without SKIP LOCKED one after the other."""
+        if self.connection.features.has_select_for_update_skip_locked:
+            return super().lock_free(keys)
+        return [key for key in sorted(keys) if self._lock_one("id", key) is not None]
+
+    def _lock_one(self, column: str, value: object) -> IdempotencyRecord | None:
+        """Lock a row by a lock wait of zero."""
+        rows = IdempotencyRecord.objects.using(self.connection.alias)
         try:
-            sql = f"{self._no_wait()}SELECT * FROM {table_of(self.connection)} WHERE key_hash = %s FOR UPDATE"
-            return next(iter(rows.raw(sql, [key_hash])), None)
+            sql = f"{self._no_wait()}SELECT * FROM {table_of(self.connection)} WHERE {column} = %s FOR UPDATE"
+            return next(iter(rows.raw(sql, [value])), None)
         except OperationalError as error:
             if self.code_of(error) != LOCK_WAIT_TIMEOUT:
                 raise
