@@ -1,28 +1,36 @@
-"""``manage.py orbit_outbox``: what is owed to the runtime, and sending it without a worker."""
+"""``manage.py orbit_outbox``: what is owed to the runtime, sending it without a worker, and removing what is old."""
 
 from __future__ import annotations
 
+from dataclasses import asdict
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError
 
-from orbit_django import conf, outbox, starts
+from orbit_django import conf, outbox, retention, starts
+from orbit_django.conf.readers import READERS
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.outbox import Origin
+from orbit_django.retention import Pruned
 from orbit_django.tasks import registry
 from orbit_django.transports.executions import Executions
 from orbit_django.worker.binding import open_transport
 from orbit_django.worker.flush import flush, flush_starts
 from orbit_django.worker.worker import aliases_of
 
+MISTAKE = 2
+INTERRUPTED = 130  # what a shell makes of Ctrl-C
+
 
 class Command(BaseCommand):
-    """Show what is owed to the runtime, results and starts of workflows, or send what is due."""
+    """Show what is owed to the runtime, results and starts of workflows; send it, or remove what is settled and old."""
 
     help = (
         "status: count the messages to the runtime and the workflows to start; "
-        "flush: send what can be sent now (exit 1 if some is left)."
+        "flush: send what can be sent now (exit 1 if some is left); "
+        "retry: have blocked ones sent again, or by workers of another server; "
+        "prune: remove what has been settled for RETENTION_DAYS."
     )
     requires_system_checks: list[str] = []
 
@@ -31,27 +39,31 @@ class Command(BaseCommand):
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         actions.add_parser("status", help="count messages by state, on every database alias in use")
         actions.add_parser("flush", help="send what no worker holds; exit 1 if something sendable is left")
+        retry = actions.add_parser("retry", help="have every blocked message and start sent again")
+        retry.add_argument("--server", metavar="OLD", help="move what this server has not answered, blocked or not…")
+        retry.add_argument("--to", metavar="NEW", help="…to this one, whose workers then send it")
+        prune = actions.add_parser("prune", help="remove what is settled and old")
+        prune.add_argument("--days", metavar="N", help="remove what has been settled for so long (RETENTION_DAYS)")
+        prune.add_argument("--dry-run", action="store_true", help="count only")
 
     def handle(self, *args: Any, **options: Any) -> None:
-        """Run the action."""
+        """Run the action; exit 1 when something is left to do, 2 for a mistake."""
+        action = {"status": self._status, "flush": self._flush, "retry": self._retry, "prune": self._prune}
         try:
-            settings = conf.load()
-            aliases = aliases_of(settings, registry)
-            if options["action"] == "status":
-                self._status(aliases)
-            else:
-                self._flush(settings, aliases)
+            action[options["action"]](options)
         except ConfigurationError as error:
-            raise CommandError(str(error), returncode=2) from None
+            raise CommandError(str(error), returncode=MISTAKE) from None
         except (DatabaseError, InterfaceError) as error:
             raise CommandError(f"the database cannot be used: {error}".splitlines()[0]) from None
 
-    def _status(self, aliases: tuple[str, ...]) -> None:
-        for alias in aliases:
+    def _status(self, options: dict[str, Any]) -> None:
+        for alias in aliases_of(conf.load(), registry):
             self.stdout.write(f"{alias}: {_shown(outbox.counts(alias))}")
             self.stdout.write(f"{alias}, starts of workflows: {_shown(starts.counts(alias))}")
 
-    def _flush(self, settings: conf.OrbitSettings, aliases: tuple[str, ...]) -> None:
+    def _flush(self, options: dict[str, Any]) -> None:
+        settings = conf.load()
+        aliases = aliases_of(settings, registry)
         transport = open_transport(settings)
         origin = Origin(settings.worker_name(), settings.server)
         try:
@@ -77,6 +89,68 @@ class Command(BaseCommand):
         finally:
             executions.close()
 
+    def _retry(self, options: dict[str, Any]) -> None:
+        aliases = aliases_of(conf.load(), registry)
+        old, new = _url(options, "server"), _url(options, "to")
+        if (old is None) != (new is None):
+            raise ConfigurationError("--server and --to go together: from where, and to where")
+        if old is None or new is None:
+            for alias in aliases:
+                counts = {"message(s)": outbox.requeue_all(alias), "start(s) of workflows": starts.unblock(alias)}
+                self.stdout.write(f"{alias}: {_shown(counts)} will be sent again by a worker or by flush")
+            return
+        if old == new:
+            raise ConfigurationError(f"--server and --to are the same: {new}")
+        held = 0
+        for alias in aliases:
+            moved, left = outbox.move(alias, old, new)
+            held += left
+            self.stdout.write(f"{alias}: {moved} message(s) moved from {old} to {new}")
+        if held:
+            raise CommandError(f"{held} message(s) of {old} are held by a sender now; run it again in 15 seconds")
+
+    def _prune(self, options: dict[str, Any]) -> None:
+        days = _days(options["days"])
+        is_dry_run = options["dry_run"]
+        for alias in aliases_of(conf.load(), registry):
+            total = Pruned()
+            try:
+                for total in retention.prune(alias, days, is_dry_run=is_dry_run):
+                    self._progress(f"{alias}: {_shown(asdict(total))}")
+            except KeyboardInterrupt:
+                told = f"{alias}: interrupted after {_shown(asdict(total))}; run it again to go on"
+                raise CommandError(told, returncode=INTERRUPTED) from None
+            finally:
+                self._progress("")
+            self.stdout.write(f"{alias}: {_shown(asdict(total))} {'would be removed' if is_dry_run else 'removed'}")
+
+    def _progress(self, line: str) -> None:
+        """Show how far it has come, on a terminal only; the next line takes its place."""
+        if self.stderr.isatty():
+            self.stderr.write(f"\r\x1b[K{line}", str, "")
+            self.stderr.flush()
+
 
 def _shown(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {status}" for status, count in counts.items())
+    return ", ".join(f"{count} {name}" for name, count in counts.items())
+
+
+def _url(options: dict[str, Any], name: str) -> str | None:
+    """Return the URL of a server in the one spelling that messages have."""
+    given = options[name]
+    if given is None:
+        return None
+    try:
+        return str(READERS["server"](given))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"--{name}: {error}") from None
+
+
+def _days(given: str | None) -> float:
+    """Return the age at which things go: the option, else the setting."""
+    if given is None:
+        return conf.load().retention_days
+    try:
+        return float(READERS["retention_days"](given))
+    except (TypeError, ValueError) as error:
+        raise ConfigurationError(f"--days: {error}") from None

@@ -1,0 +1,135 @@
+"""``manage.py orbit_effects``: effects of which nobody knows whether they happened, and saying what became of them."""
+
+from __future__ import annotations
+
+import getpass
+from collections.abc import Iterable
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import DatabaseError, InterfaceError
+from django.db.models import F
+from django.db.models.functions import Left
+from django.utils.timesince import timesince
+
+from orbit_django import conf, effects
+from orbit_django.exceptions import ConfigurationError
+from orbit_django.logs import BREAKS
+from orbit_django.models import Effect
+from orbit_django.payloads import cut
+from orbit_django.tasks import registry
+from orbit_django.worker.worker import aliases_of
+
+MISTAKE = 2
+COLUMNS = ("id", "status", "age", "task", "key", "effect", "error")
+WIDTHS = (0, 0, 0, 40, 60, 40, 120)  # what a column may take; 0: whatever it needs
+
+
+class Command(BaseCommand):
+    """List effects of tasks that are not atomic, and settle those that are open."""
+
+    help = (
+        "list: the effects that began and of which nobody knows whether they happened (--all: every one); "
+        "settle ID: say that one happened, with its result as JSON, or that it did not."
+    )
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the actions."""
+        actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
+        listing = actions.add_parser("list", help="open effects: started or uncertain")
+        listing.add_argument("--all", action="store_true", help="finished ones as well")
+        settle = actions.add_parser("settle", help="say what became of an open effect; the next attempt goes by it")
+        settle.add_argument("id", metavar="ID", help="the id that list shows")
+        settle.add_argument("--happened", metavar="JSON", help="it happened, and this is what the call brought")
+        settle.add_argument("--not-happened", action="store_true", help="it did not happen, and may be called again")
+        settle.add_argument("--by", metavar="NAME", help="who says so (the name of the system's user)")
+        for action in (listing, settle):
+            action.add_argument("--database", metavar="ALIAS", help="look on this database alias alone")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Run the action; exit 1 for an effect that cannot be settled, 2 for a mistake."""
+        try:
+            settings = conf.load(database=options["database"])
+            aliases = (settings.database,) if options["database"] else aliases_of(settings, registry)
+            if options["action"] == "list":
+                self._list(aliases, is_all=options["all"])
+            else:
+                self._settle(aliases, options)
+        except ConfigurationError as error:
+            raise CommandError(str(error), returncode=MISTAKE) from None
+        except (DatabaseError, InterfaceError) as error:
+            raise CommandError(f"the database cannot be used: {error}".splitlines()[0]) from None
+
+    def _list(self, aliases: tuple[str, ...], *, is_all: bool) -> None:
+        lines = [line for alias in aliases for line in _lines(alias, is_all=is_all, is_one=len(aliases) == 1)]
+        if not lines:
+            self.stdout.write("no effects" if is_all else "no open effects")
+            return
+        widths = [max(map(len, column)) for column in zip(*lines, COLUMNS, strict=True)]
+        for line in (COLUMNS, *lines):
+            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
+            self.stdout.write("  ".join(cells).rstrip())
+
+    def _settle(self, aliases: tuple[str, ...], options: dict[str, Any]) -> None:
+        result = _result(options["happened"], is_not_happened=options["not_happened"])
+        effect = _find(options["id"], aliases)
+        try:
+            effects.settle(effect, result=result, settled_by=options["by"] or _user())
+        except ValueError as error:
+            raise CommandError(_plain(str(error))) from None
+        told = "did not happen; the next attempt calls it again" if result is None else "happened; its result is kept"
+        self.stdout.write(_plain(f"effect {effect.pk}, {effect.name!r}: {told}"))
+
+
+def _lines(alias: str, *, is_all: bool, is_one: bool) -> Iterable[tuple[str, ...]]:
+    """Yield the columns of each effect; the boundless ones are cut by the database."""
+    rows = Effect.objects.using(alias)
+    hidden = {task.contract.task_name for task in registry if task.is_sensitive}
+    found = (rows.all() if is_all else rows.open()).annotate(
+        task=F("record__task_name"), key=Left("record__idempotency_key", 255), told=Left("error", 255)
+    )
+    for row in found.order_by("pk").values("pk", "status", "started_at", "task", "key", "name", "told"):
+        cells = (
+            str(row["pk"]) if is_one else f"{row['pk']} on {alias}",
+            row["status"],
+            timesince(row["started_at"], depth=1).replace("\xa0", " "),
+            row["task"],
+            row["key"],
+            row["name"],
+            "hidden" if row["told"] and row["task"] in hidden else row["told"],
+        )
+        yield tuple(_plain(cut(cell, width or len(cell))) for cell, width in zip(cells, WIDTHS, strict=True))
+
+
+def _find(given: str, aliases: tuple[str, ...]) -> Effect:
+    """Return the effect with this id, which must be on one of the aliases alone."""
+    if not given.isascii() or not given.isdecimal() or len(given) > 18:
+        raise ConfigurationError(f"ID: expected a whole number, as list shows it, found {given[:100]!r}")
+    found = [row for alias in aliases for row in Effect.objects.using(alias).filter(pk=int(given))]
+    if not found:
+        raise CommandError(f"there is no effect {given} on {', '.join(aliases)}")
+    if len(found) > 1:
+        raise ConfigurationError(f"there is an effect {given} on several databases: say which by --database")
+    return found[0]
+
+
+def _result(happened: str | None, *, is_not_happened: bool) -> str | None:
+    if (happened is not None) == is_not_happened:
+        raise ConfigurationError("say what became of it: --happened with its result as JSON, or --not-happened")
+    try:
+        return None if happened is None else effects.read_result(happened)
+    except ValueError as error:
+        raise ConfigurationError(f"--happened: this is no JSON value: {error}") from None
+
+
+def _user() -> str:
+    try:
+        return getpass.getuser()
+    except (OSError, KeyError, ImportError):  # a system that has no name for this user
+        return "orbit_effects"
+
+
+def _plain(text: str) -> str:
+    """Return a text that stays on its line and steers no terminal."""
+    return BREAKS.sub(lambda found: ascii(found[0])[1:-1], text)

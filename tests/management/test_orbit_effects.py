@@ -1,0 +1,181 @@
+import getpass
+import json
+
+import pytest
+from django.db import OperationalError
+
+from orbit_django import outbox, tasks
+from orbit_django.management.commands import orbit_effects
+from orbit_django.models import Effect, IdempotencyRecord
+from tests.ledger import Desk
+
+pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True), pytest.mark.promise("E10")]
+
+
+@pytest.fixture
+def run(settings, capsys):
+    """Return a function that runs the command as manage.py does; it returns exit code, output and errors."""
+    settings.ORBIT = {}
+
+    def started(*arguments):
+        code = 0
+        try:
+            orbit_effects.Command().run_from_argv(["manage.py", "orbit_effects", *arguments])
+        except SystemExit as ended:
+            code = ended.code
+        shown = capsys.readouterr()
+        return code, shown.out, shown.err
+
+    return started
+
+
+class Till:
+    """The outside world: its first call goes quiet."""
+
+    def __init__(self):
+        self.calls = 0
+
+    def __call__(self):
+        self.calls += 1
+        if self.calls == 1:
+            raise TimeoutError("gone quiet\n\x1b[2Jforged")
+        return {"n": self.calls}
+
+
+@pytest.fixture
+def till():
+    return Till()
+
+
+@pytest.fixture
+def served(till):
+    """Serve a task whose effect is an incident by now."""
+    desk = Desk(lambda input, ctx: {"paid": ctx.effect("pay", till)}, is_atomic=False)
+    desk.deliver()
+    return desk
+
+
+def sent(message):
+    return json.loads(outbox.text_of(message))
+
+
+def test_list_shows_what_is_open(run, served):
+    code, out, err = run("list")
+    assert (code, err) == (0, "")
+    head, line = out.splitlines()
+    assert head.split() == ["id", "status", "age", "task", "key", "effect", "error"]
+    assert line.split()[:2] == [str(Effect.objects.get().pk), "uncertain"]
+    for text in ("0 minutes", "test.task", "e1/step", "pay", "TimeoutError: gone quiet\\n\\x1b[2Jforged"):
+        assert text in line
+
+
+def test_list_leaves_out_what_is_settled_unless_asked(run, served):
+    Effect.objects.update(status="finished", result="1", error="")
+    assert run("list") == (0, "no open effects\n", "")
+    assert "finished" in run("list", "--all")[1]
+
+
+def test_list_hides_errors_of_sensitive_tasks(run, served, monkeypatch):
+    registry = tasks.Registry()
+    registry.add(tasks.Task(tasks.Contract("test.task", "2"), function=lambda input: {}, is_sensitive=True))
+    monkeypatch.setattr(orbit_effects, "registry", registry)
+    assert "hidden" in run("list")[1]
+    assert "quiet" not in run("list")[1]
+
+
+def test_there_may_be_none(run):
+    assert run("list", "--all") == (0, "no effects\n", "")
+
+
+def test_an_incident_that_happened_returns_what_the_person_said(run, served, till):
+    key = str(Effect.objects.get().pk)
+    assert run("settle", key, "--happened", '{"n": 7}', "--by", "ann") == (
+        0,
+        f"effect {key}, 'pay': happened; its result is kept\n",
+        "",
+    )
+    assert Effect.objects.get().settled_by == "ann"
+    assert sent(served.deliver(redelivery=True))["output"] == {"paid": {"n": 7}}
+    assert till.calls == 1
+
+
+def test_an_incident_that_did_not_happen_is_called_again(run, served, till):
+    key = str(Effect.objects.get().pk)
+    code, out, _ = run("settle", key, "--not-happened")
+    assert (code, out) == (0, f"effect {key}, 'pay': did not happen; the next attempt calls it again\n")
+    assert Effect.objects.get().settled_by == getpass.getuser()
+    assert sent(served.deliver(attempt=2))["output"] == {"paid": {"n": 2}}
+    assert till.calls == 2
+
+
+def test_nothing_is_a_result_as_well(run, served):
+    assert run("settle", str(Effect.objects.get().pk), "--happened", "null")[0] == 0
+    assert sent(served.deliver(redelivery=True))["output"] == {"paid": None}
+
+
+def test_a_user_without_a_name(run, served, monkeypatch):
+    monkeypatch.setattr(getpass, "getuser", lambda: {}["no name"])
+    run("settle", str(Effect.objects.get().pk), "--not-happened")
+    assert Effect.objects.get().settled_by == "orbit_effects"
+
+
+@pytest.mark.parametrize(
+    ("arguments", "code", "line"),
+    [
+        (["settle", "999999", "--not-happened"], 1, "there is no effect 999999 on default"),
+        (["settle", "first", "--not-happened"], 2, "ID: expected a whole number, as list shows it, found 'first'"),
+        (["settle", "9" * 50, "--not-happened"], 2, "ID: expected a whole number"),
+        (["settle", "1"], 2, "say what became of it: --happened with its result as JSON, or --not-happened"),
+        (["settle", "1", "--happened", "1", "--not-happened"], 2, "say what became of it"),
+        (["settle", "1", "--happened", "{"], 2, "--happened: this is no JSON value: Expecting property name"),
+        (["settle", "1", "--happened", "NaN"], 2, "--happened: this is no JSON value: $: is nan"),
+        (["settle", "1", "--happened", "[" * 100_000], 2, "--happened: this is no JSON value: it is nested too deeply"),
+        (["list", "--database", "nowhere"], 2, "DATABASE: there is no database alias 'nowhere'"),
+    ],
+)
+def test_a_mistake_is_one_line(run, arguments, code, line):
+    given, out, err = run(*arguments, *([] if "--database" in arguments else ["--database", "default"]))
+    assert (given, out, err.count("\n")) == (code, "", 1)
+    assert err.startswith(f"CommandError: {line}")
+
+
+def test_what_is_settled_cannot_be_settled_again(run, served):
+    key = str(Effect.objects.get().pk)
+    run("settle", key, "--not-happened")
+    assert run("settle", key, "--happened", "1") == (1, "", "CommandError: the effect 'pay' is not open any more\n")
+
+
+def test_a_call_that_goes_on_cannot_be_settled(run, served):
+    key = str(Effect.objects.get().pk)
+    Effect.objects.update(status="started", owner="alive")
+    IdempotencyRecord.objects.update(status="running", owner="alive", lease_ms=2**50)
+    code, _, err = run("settle", key, "--not-happened")
+    assert (code, err) == (1, "CommandError: the run that calls 'pay' has not ended; settle it when it has\n")
+    IdempotencyRecord.objects.update(lease_ms=5)
+    assert run("settle", key, "--not-happened")[0] == 0
+
+
+@pytest.mark.django_db(transaction=True, databases=["default", "other"])
+def test_ids_of_several_databases_are_told_apart(run, served, monkeypatch):
+    monkeypatch.setattr(orbit_effects, "aliases_of", lambda *_: ("default", "other"))
+    effect = Effect.objects.select_related("record").get()
+    effect.record.save(using="other", force_insert=True)
+    effect.save(using="other", force_insert=True)
+    assert [line.split("  ")[0].strip() for line in run("list")[1].splitlines()] == [
+        "id",
+        f"{effect.pk} on default",
+        f"{effect.pk} on other",
+    ]
+    code, _, err = run("settle", str(effect.pk), "--not-happened")
+    assert (code, "say which by --database" in err) == (2, True)
+    assert run("settle", str(effect.pk), "--not-happened", "--database", "other")[0] == 0
+    assert Effect.objects.using("other").get().status == "not_happened"
+    assert Effect.objects.get().status == "uncertain"
+
+
+def test_a_database_that_is_away_is_one_line(run, monkeypatch):
+    def fail(*_, **__):
+        raise OperationalError("no route\nto host")
+
+    monkeypatch.setattr(orbit_effects, "aliases_of", fail)
+    assert run("list") == (1, "", "CommandError: the database cannot be used: no route\n")
