@@ -1,5 +1,5 @@
-"""The tables in Django's admin: looked at by people, written by nobody here."""
+"""The tables in Django's admin: looked at by people; what they decide is filed by the owners of the tables."""
 
-from orbit_django.admin import idempotency_record, outbox_message
+from orbit_django.admin import effect, idempotency_record, outbox_message, workflow_start
 
-__all__ = ["idempotency_record", "outbox_message"]
+__all__ = ["effect", "idempotency_record", "outbox_message", "workflow_start"]

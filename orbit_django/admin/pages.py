@@ -1,4 +1,4 @@
-"""What the pages of both tables have in common: read-only, and as quick with a million rows as with ten.
+"""What the pages of all tables have in common: read-only, and as quick with a million rows as with ten.
 
 A list never counts the table, never sorts by a column without an index, and never loads the wide columns.
 """

@@ -32,6 +32,10 @@ COLOURS = {
     "superseded": "#718096",
     "refused": "#c53030",
     "blocked": "#b7791f",
+    "started": "#2b6cb0",
+    "finished": "#2f855a",
+    "uncertain": "#c53030",
+    "not_happened": "#718096",
 }
 
 

@@ -1,0 +1,227 @@
+"""Effects in the admin: what was called, and the incidents that a person settles."""
+
+from __future__ import annotations
+
+import logging
+from typing import Any
+
+from django import forms
+from django.contrib import admin, messages
+from django.contrib.admin.utils import unquote
+from django.core.exceptions import PermissionDenied
+from django.db import router
+from django.db.models import F, Q, QuerySet
+from django.db.models.functions import Left
+from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
+from django.template.response import TemplateResponse
+from django.urls import URLPattern, path, reverse
+from django.utils.html import format_html
+
+from orbit_django import effects
+from orbit_django.admin import shown
+from orbit_django.admin.pages import LedgerAdmin, WordFilter, records_of
+from orbit_django.models import Effect
+from orbit_django.payloads import cut
+
+logger = logging.getLogger(__name__)
+
+OPEN = "open"
+HAPPENED = "happened"
+Status = Effect.Status
+
+
+class EffectStatusFilter(WordFilter):
+    """By status; uncertain ones are the incidents, open ones those that are begun or uncertain."""
+
+    title = "status"
+    parameter_name = "status__exact"
+    words = (Status.UNCERTAIN, OPEN, Status.STARTED, Status.FINISHED, Status.NOT_HAPPENED)
+
+    def kept(self, word: str) -> Q:
+        """Return what a row must be."""
+        return Q(status__in=[Status.STARTED, Status.UNCERTAIN]) if word == OPEN else Q(status=word)
+
+
+class SettleForm(forms.Form):
+    """What a person says became of an effect."""
+
+    outcome = forms.ChoiceField(
+        label="What became of it",
+        widget=forms.RadioSelect,
+        choices=[(HAPPENED, "It happened, with this result"), (Status.NOT_HAPPENED, "It did not happen")],
+    )
+    result = forms.CharField(
+        label="Result",
+        required=False,
+        widget=forms.Textarea(attrs={"rows": 8, "cols": 80, "spellcheck": "false"}),
+        help_text="What the call would have returned, as JSON; null for nothing.",
+    )
+
+    def clean(self) -> dict[str, Any]:
+        """Check that a result is given, as JSON, when there is one, and only then."""
+        said = super().clean() or {}
+        text = said.get("result", "")
+        if said.get("outcome") == HAPPENED:
+            try:
+                said["result"] = effects.read_result(text)
+            except ValueError as error:
+                self.add_error("result", f"This is no JSON value: {error}")
+        elif text:
+            self.add_error("result", "What did not happen has no result; leave this empty.")
+        return said
+
+
+@admin.register(Effect)
+class EffectAdmin(LedgerAdmin):
+    """Effects, newest first; an open one can be settled."""
+
+    list_display = ("state", "effect", "task", "key", "execution", "age", "trouble", "settled_by")
+    list_filter = (EffectStatusFilter,)
+    search_fields = ("record__execution_id",)
+    fieldsets = (
+        (None, {"fields": ("state", "name", "task", "record", "started_at", "finished_at")}),
+        ("What became of it", {"fields": ("shown_result", "shown_error", "settled_by")}),
+    )
+    readonly_fields = ("state", "task", "shown_result", "shown_error", "settling")
+
+    def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
+        """Return the rows with the columns of the list, the boundless ones cut by the database."""
+        narrow: QuerySet[Any] = rows.only("status", "name", "settled_by").annotate(
+            execution_id=F("record__execution_id"),
+            created_at=F("started_at"),
+            head_task=Left("record__task_name", 200),
+            head_version=Left("record__contract_version", 50),
+            head_key=Left("record__idempotency_key", 200),
+            head_error=Left("error", 200),
+        )
+        return narrow
+
+    def found(self, term: str, rows: QuerySet[Any]) -> tuple[Q, Q]:
+        """Return how to find an execution, a key or an effect."""
+        by_index = Q(record__execution_id=term) | Q(record_id__in=records_of(term, rows.db))
+        by_reading = Q(record__execution_id__startswith=term) | Q(record__idempotency_key=term) | Q(name=term)
+        return by_index, by_reading
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """Return the effect with the tokens that its texts must not show."""
+        effect = super().get_object(request, object_id, from_field)
+        if effect is not None:
+            effect.tokens = list(effect.record.messages.order_by("pk").values_list("token", flat=True)[:100])
+        return effect
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return what a page shows: the way to settle only where there is one."""
+        ways = (("Settle", {"fields": ("settling",)}),) if obj and obj.is_open and self._may_settle(request) else ()
+        return (*self.fieldsets, *ways)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the page that settles."""
+        view = self.admin_site.admin_view(self.settle_view)
+        return [path("<path:object_id>/settle/", view, name="orbit_django_effect_settle"), *super().get_urls()]
+
+    def settle_view(self, request: HttpRequest, object_id: str) -> HttpResponse:
+        """Ask what became of an effect, ask again, and file it."""
+        if not self._may_settle(request):
+            raise PermissionDenied
+        effect = self.get_object(request, unquote(object_id))
+        if effect is None:
+            return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[attr-defined,no-any-return]  # Django's own page for this
+        if not effect.is_open:
+            self.message_user(request, "This effect is not open any more.", messages.WARNING)
+            return HttpResponseRedirect(self._address(effect, "change"))
+        form = SettleForm(request.POST if request.method == "POST" else None)
+        if not form.is_valid():
+            return self._page(request, effect, form=form)
+        if "confirmed" not in request.POST:
+            return self._page(request, effect, said=form.cleaned_data)
+        self._settle(request, effect, form.cleaned_data)
+        return HttpResponseRedirect(self._address(effect, "change"))
+
+    def _settle(self, request: HttpRequest, effect: Any, said: dict[str, Any]) -> None:
+        has_happened = said["outcome"] == HAPPENED
+        effect.refresh_from_db(using=router.db_for_write(Effect))
+        try:
+            name = request.user.get_username()
+            effects.settle(effect, result=said["result"] if has_happened else None, settled_by=name)
+        except ValueError as error:
+            self.message_user(request, f"Nothing was changed: {error}.", messages.ERROR)
+            return
+        told = "it happened" if has_happened else "it did not happen"
+        self.log_change(request, effect, f"Settled: {told}.")
+        logger.info("an effect was settled", extra={"effect": effect.pk, "user": request.user.pk, "said": told})
+        self.message_user(request, f"Settled: {told}. The next attempt goes by that.", messages.SUCCESS)
+
+    def _page(self, request: HttpRequest, effect: Any, **context: Any) -> HttpResponse:
+        said: dict[str, Any] = context.get("said") or {}
+        context |= {
+            **self.admin_site.each_context(request),
+            "title": "Settle an effect",
+            "opts": self.opts,
+            "effect": effect,
+            "key": cut(effect.record.idempotency_key, 500),
+            "task": self.task(effect),
+            "error": self.shown_error(effect),
+            "has_happened": said.get("outcome") == HAPPENED,
+            "address": self._address(effect, "change"),
+        }
+        request.current_app = self.admin_site.name
+        return TemplateResponse(request, "admin/orbit_django/effect/settle.html", context)
+
+    def _may_settle(self, request: HttpRequest) -> bool:
+        """Return whether the user may settle: the permission to change effects."""
+        return request.user.has_perm("orbit_django.change_effect")
+
+    def _address(self, effect: Any, page: str) -> str:
+        return reverse(f"admin:orbit_django_effect_{page}", args=[effect.pk], current_app=self.admin_site.name)
+
+    @admin.display(description="status")
+    def state(self, effect: Any) -> str:
+        """Show where the effect stands."""
+        return shown.label(effect.status)
+
+    @admin.display(description="effect")
+    def effect(self, effect: Any) -> str:
+        """Show the name that the handler gave it."""
+        return shown.cell(effect.name, 30)
+
+    @admin.display(description="task")
+    def task(self, effect: Any) -> str:
+        """Show name and version of the task."""
+        if hasattr(effect, "head_task"):
+            return shown.named(effect.head_task, effect.head_version)
+        return shown.named(effect.record.task_name, effect.record.contract_version)
+
+    @admin.display(description="key")
+    def key(self, effect: Any) -> str:
+        """Show the beginning of the key."""
+        return shown.cell(effect.head_key)
+
+    @admin.display(description="error")
+    def trouble(self, effect: Any) -> str:
+        """Show the beginning of why nobody knows."""
+        return shown.sentence(
+            shown.HIDDEN if self._is_hidden(effect.head_error, effect.head_task) else effect.head_error
+        )
+
+    @admin.display(description="result")
+    def shown_result(self, effect: Any) -> str:
+        """Show what the call brought."""
+        if self._is_hidden(effect.result, effect.record.task_name):
+            return shown.HIDDEN
+        return shown.json_block(effect.result, effect.tokens)
+
+    @admin.display(description="error")
+    def shown_error(self, effect: Any) -> str:
+        """Show why nobody knows what became of it."""
+        if self._is_hidden(effect.error, effect.record.task_name):
+            return shown.HIDDEN
+        return shown.block(shown.masked(effect.error, effect.tokens)) if effect.error else "-"
+
+    @admin.display(description="it is open")
+    def settling(self, effect: Any) -> str:
+        """Lead to the page that settles it."""
+        text = "Say whether it happened"
+        return format_html('<a class="button" href="{}">{}</a>', self._address(effect, "settle"), text)
+
+    def _is_hidden(self, text: str | None, task_name: str) -> bool:
+        return bool(text) and shown.is_hidden(task_name)
