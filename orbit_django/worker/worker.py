@@ -193,9 +193,19 @@ class Worker:
             if self._is_hasty() or (deadline is not None and self._clock.monotonic() >= deadline):
                 return False
         deadline = self._clock.monotonic() + DELIVER_SECONDS
-        while self._is_owed() and not self._is_hasty() and self._clock.monotonic() < deadline:
-            self._halt.wait(LOOK_SECONDS)
+        look = threading.Thread(target=self._wait_until_delivered, name="orbit-last-look", daemon=True)
+        look.start()
+        while look.is_alive() and not self._is_hasty() and self._clock.monotonic() < deadline:
+            look.join(LOOK_SECONDS)
         return not self._is_hasty()
+
+    def _wait_until_delivered(self) -> None:
+        """Return when nothing is owed; not in the main thread, which a database that hangs would make deaf."""
+        try:
+            while self._is_owed() and not self._end.wait(LOOK_SECONDS):
+                pass
+        finally:
+            connections.close_all()
 
     def _hurry(self) -> int:
         """Tell the handlers to stop and give them a moment; what they do not finish is delivered again."""

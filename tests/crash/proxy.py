@@ -108,10 +108,11 @@ class Proxy:
         self.refuse()
         self.flowing.set()
 
-    def environment(self) -> dict[str, str]:
-        """Return what leads a process through this door."""
+    def environment(self, **options: object) -> dict[str, str]:
+        """Return what leads a process through this door; ``options`` are the driver's."""
         user = self._url.netloc.rpartition("@")[0]
-        url = self._url._replace(netloc=f"{user}@127.0.0.1:{self.port}", query=self._plain)
+        query = "&".join([self._plain, *(f"{name}={value}" for name, value in options.items())])
+        url = self._url._replace(netloc=f"{user}@127.0.0.1:{self.port}", query=query)
         return {self._variable: url.geturl()}
 
     def admit(self) -> None:
