@@ -1,6 +1,7 @@
 """The stage on which worker processes play."""
 
 from collections.abc import Iterator
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -21,6 +22,5 @@ def timeout_ms() -> int:
 def stage(child_environment: dict[str, str], tmp_path: Path, timeout_ms: int) -> Iterator[Stage]:
     catalog = read(WORKFLOWS + HURRY)
     with EmbeddedRuntime(catalog, session_timeout_ms=timeout_ms, faults=ListeningFaults()) as runtime:
-        stage = Stage(runtime, child_environment, tmp_path)
-        yield stage
-        stage.close()
+        with closing(Stage(runtime, child_environment, tmp_path)) as stage:
+            yield stage

@@ -1,5 +1,6 @@
 import itertools
 import time
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -104,8 +105,7 @@ def test_a_refused_registration_ends_the_worker_with_one_line(
     child_environment: dict[str, str], tmp_path: Path
 ) -> None:
     runtime = EmbeddedRuntime(read(WORKFLOWS), worker_token="right", token="admin", faults=ListeningFaults())
-    with runtime:
-        stage = Stage(runtime, child_environment, tmp_path)
+    with runtime, closing(Stage(runtime, child_environment, tmp_path)) as stage:
         worker = stage.worker(ORBIT_WORKER_TOKEN="wrk-SECRET-1")
         code = worker.exit_code(20)
 
