@@ -20,7 +20,6 @@ def timeout_ms() -> int:
 
 @pytest.fixture
 def stage(child_environment: dict[str, str], tmp_path: Path, timeout_ms: int) -> Iterator[Stage]:
-    catalog = read(WORKFLOWS + HURRY)
-    with EmbeddedRuntime(catalog, session_timeout_ms=timeout_ms, faults=ListeningFaults()) as runtime:
-        with closing(Stage(runtime, child_environment, tmp_path)) as stage:
-            yield stage
+    runtime = EmbeddedRuntime(read(WORKFLOWS + HURRY), session_timeout_ms=timeout_ms, faults=ListeningFaults())
+    with runtime, closing(Stage(runtime, child_environment, tmp_path)) as stage:
+        yield stage
