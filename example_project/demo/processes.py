@@ -23,7 +23,7 @@ class Child:
 
     def __init__(self, log: Path, *command: str) -> None:
         self.log = log
-        self._command = command
+        self.arguments = command
         self._process: subprocess.Popen[bytes] | None = None
 
     def __enter__(self) -> Self:
@@ -34,7 +34,7 @@ class Child:
 
     def start(self) -> None:
         """Start the command; the environment is this process's own."""
-        arguments = [sys.executable, "-m", "django", *self._command]
+        arguments = [sys.executable, "-m", "django", *self.arguments]
         with self.log.open("ab") as output:
             # Its own session: a Ctrl-C in the terminal reaches the demo alone, which then ends its children in order.
             self._process = subprocess.Popen(
@@ -44,7 +44,7 @@ class Child:
     def check(self) -> None:
         """Raise DemoError if the process has ended by itself."""
         if self._process is not None and (code := self._process.poll()) is not None:
-            raise DemoError(f"{self._command[0]} ended with code {code}. Its last lines:\n{self.tail()}")
+            raise DemoError(f"{self.arguments[0]} ended with code {code}. Its last lines:\n{self.tail()}")
 
     def kill(self) -> None:
         """End the process as a power cut would: kill -9."""
@@ -78,7 +78,7 @@ def runtime(scene: Scene) -> Child:
     return Child(
         scene.folder / "logs" / "runtime.log",
         *("orbit_runtime", "--port", str(scene.port), "--db", str(scene.folder / "runtime.sqlite3")),
-        *("--token", scene.admin_token, "--worker-token", scene.worker_token),
+        *(f"--token={scene.admin_token}", f"--worker-token={scene.worker_token}"),
         *("--session-timeout", str(SESSION_SECONDS)),
         *("--fault", f"duplicate:pollx{MISHAPS}", "--fault", f"lost:completex{MISHAPS}"),
     )

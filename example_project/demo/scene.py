@@ -22,8 +22,8 @@ class Scene:
 
     folder: Path
     port: int
-    admin_token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
-    worker_token: str = field(default_factory=lambda: secrets.token_urlsafe(24), repr=False)
+    admin_token: str = field(default_factory=lambda: secrets.token_hex(24), repr=False)
+    worker_token: str = field(default_factory=lambda: secrets.token_hex(24), repr=False)
 
     @classmethod
     def build(cls, folder: Path) -> Scene:
