@@ -161,17 +161,21 @@ def test_secrets_are_not_in_the_repr() -> None:
 
 @pytest.mark.promise("W9")
 def test_every_credential_is_taken_out_of_a_text(file: Path) -> None:
-    found = OrbitSettings(worker_token="wrk-1", token="adm-1", worker_token_file=str(file))
-    assert found.redact("wrk-1 and adm-1 and wrk-2") == "******** and ******** and wrk-2"
+    found = OrbitSettings(worker_token="wrk-secret-1", token="adm-secret-1", worker_token_file=str(file))
+    assert found.redact("wrk-secret-1 and adm-secret-1 and wrk-2") == "******** and ******** and wrk-2"
+
+
+def test_a_credential_that_is_a_word_takes_nothing_out_of_texts() -> None:
+    assert OrbitSettings(token="dev").redact("the development runtime") == "the development runtime"
 
 
 @pytest.mark.promise("W9")
 def test_tokens_of_a_file_that_were_replaced_are_still_secret(file: Path) -> None:
     found = OrbitSettings(worker_token_file=str(file))
-    for turn, token in enumerate([b"old", b"new"], start=1):
+    for turn, token in enumerate([b"old-token", b"new-token"], start=1):
         put(file, token, turn)
         assert found.credential == token.decode()
-    assert found.redact("old and new") == "******** and ********"
+    assert found.redact("old-token and new-token") == "******** and ********"
 
 
 def test_a_worker_is_named_after_host_and_process() -> None:

@@ -23,6 +23,7 @@ from orbit_django.exceptions import ConfigurationError
 
 DEFAULT_SERVER = "http://127.0.0.1:7233"
 FROM_ENVIRONMENT = ("SERVER", "WORKER_TOKEN", "TOKEN", "CA_CERT", "CLIENT_CERT", "CLIENT_KEY", "LOG_LEVEL")
+SHORTEST_SECRET = 8
 MASK = "********"
 
 
@@ -65,15 +66,23 @@ class OrbitSettings:
             return self.worker_token
         return self._token_file.read() if self._token_file else self.token
 
+    @property
+    def may_start(self) -> bool:
+        """Whether executions can be started: with the admin token, or where no credential is needed at all."""
+        return self.token is not None or self.credential is None
+
     def worker_name(self) -> str:
         """Return the identity to register under (O195)."""
         return self.worker_id or f"python-{socket.gethostname()}-{os.getpid()}"
 
     def redact(self, text: str) -> str:
-        """Return the text without any credential that these settings know."""
+        """Return the text without any credential that these settings know.
+
+        One that is shorter than eight characters guards nothing and stands in many words, which would suffer.
+        """
         held = self._token_file.seen if self._token_file else ()
         for secret in (self.worker_token, self.token, *held):
-            if secret:
+            if secret and len(secret) >= SHORTEST_SECRET:
                 text = text.replace(secret, MASK)
         return text
 

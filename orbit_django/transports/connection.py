@@ -29,6 +29,7 @@ from orbit_django.transports.tls import TlsFiles
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 CHUNK_BYTES = 65_536
 MASK = "********"
+SHORTEST_SECRET = 8  # what is shorter guards nothing and stands in many words
 
 Credential = Callable[[], str | None]
 
@@ -85,7 +86,8 @@ class HttpConnection:
 
     def redact(self, text: str, *secrets: str) -> str:
         """Return the text without the credential and without the other secrets named."""
-        for secret in (self._credential(), *secrets):
+        credential = self._credential() or ""
+        for secret in (credential if len(credential) >= SHORTEST_SECRET else "", *secrets):
             if secret:
                 text = text.replace(secret, MASK)
         return text

@@ -39,7 +39,7 @@ class Heartbeat:
     def step(self) -> float:
         """Beat when it is time; return the seconds until the next beat."""
         session = self._session.peek()
-        if session is None:
+        if session is None or self._session.is_overdue():
             return self._reopen()
         now = self._clock.monotonic()
         interval = session.heartbeat_interval_ms / 1000
@@ -52,7 +52,7 @@ class Heartbeat:
         return 0.0
 
     def _reopen(self) -> float:
-        """Open a session when no loop is free to do it."""
+        """Open a session when no loop is free to do it, or replace the one in doubt."""
         if len(self._held):
             try:
                 self._session.current()

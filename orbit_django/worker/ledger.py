@@ -17,6 +17,7 @@ from orbit_django.conf import OrbitSettings
 from orbit_django.context import TaskContext
 from orbit_django.logs import about
 from orbit_django.models import IdempotencyRecord
+from orbit_django.payloads import cut
 from orbit_django.protocol import Assignment, Code, Failure
 from orbit_django.verdicts import Busy, Claim, Conflict, Poison, Stored, Verdict
 from orbit_django.worker.delivery import Deferred, Delivery, Result
@@ -27,6 +28,8 @@ from orbit_django.worker.patience import Patience
 logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
+
+MISTAKES = (Code.INVALID_RESULT, Code.INVALID_INPUT, Code.RESULT_TOO_LARGE, Code.EFFECT_UNCERTAIN)
 
 
 class Ledger:
@@ -101,8 +104,11 @@ class Ledger:
     def failure(self, delivery: Delivery, cause: BaseException) -> Failure:
         """Return the failure that reports what went wrong; log it once."""
         failure = failure_of(cause, delivery.context, self.redact(delivery))
+        extra = about(delivery.assignment, code=failure.code, error=cut(failure.message, 200), again=failure.retryable)
         if failure.code == Code.UNHANDLED_EXCEPTION:
-            logger.error("a handler failed", exc_info=cause, extra=about(delivery.assignment))
+            logger.error("a task failed", exc_info=cause, extra=extra)
+        else:
+            logger.log(logging.ERROR if failure.code in MISTAKES else logging.WARNING, "a task failed", extra=extra)
         return failure
 
     def redact(self, delivery: Delivery) -> Callable[[str], str]:

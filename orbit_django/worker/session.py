@@ -94,6 +94,11 @@ class SessionHolder:
                 logger.info("the answer to a poll was lost; the session will be replaced")
                 self._doubted_at = self._clock.monotonic()
 
+    def is_overdue(self) -> bool:
+        """Return whether the session should have been replaced by now, and no loop is free to do it."""
+        with self._changed:
+            return self._wait_seconds() == 0 and not self._is_closed and not self._stop.is_set()
+
     def close(self) -> None:
         """Give the session back, once; what it still holds is redelivered at once (O110)."""
         with self._changed:

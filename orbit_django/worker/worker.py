@@ -91,8 +91,9 @@ class Worker:
             credential=lambda: settings.credential,
             on_due=self._nudge.set,
         )
-        self._executions = Executions(settings) if settings.token else None
+        self._executions = Executions(settings) if settings.may_start else None
         self._loops = self._polls(tasks)
+        self._names = ", ".join(f"{task.contract.task_name} {task.contract.contract_version}" for task in tasks)
 
     def run(self) -> int:
         """Work until told to stop: 0 after an orderly end, 1 after a hasty one, 2 when the runtime says no."""
@@ -101,7 +102,7 @@ class Worker:
             self._pulse.start()
             for loop in (*self._side_rooms(), *self._loops):
                 LoopThread(loop, self._end).start()
-            about = {"worker": self._settings.worker_name(), "loops": len(self._loops)}
+            about = {"worker": self._settings.worker_name(), "server": self._settings.server, "tasks": self._names}
             logger.info("the worker started", extra=about)
             while not self._signals and self.refusal is None:
                 self._stop.wait(LOOK_SECONDS)

@@ -162,3 +162,26 @@ def test_the_time_of_the_last_answered_beat_is_known(world: World) -> None:
     world.live(10.1)
 
     assert world.heartbeat.last_at == pytest.approx(1_005, abs=0.01)
+
+
+@pytest.mark.promise("E7")
+def test_a_session_in_doubt_is_replaced_though_every_loop_is_busy() -> None:
+    world = World()
+    first = world.holder.current()
+    world.held.add(context())
+    world.holder.doubt(first.session_id)
+    world.heartbeat.step()
+    assert world.holder.peek() is first
+    world.clock.advance(first.session_timeout_ms / 1000)
+    world.heartbeat.step()
+    assert world.holder.peek() is not first
+
+
+@pytest.mark.promise("W2")
+def test_a_session_in_doubt_goes_on_beating_while_handlers_drain() -> None:
+    world = World()
+    first = world.holder.current()
+    world.held.add(context())
+    world.holder.doubt(first.session_id)
+    world.stop.set()
+    assert len(world.live(first.session_timeout_ms / 1000 * 2)) > 5
