@@ -130,14 +130,24 @@ def losing(input: Any, ctx: TaskContext) -> dict[str, Any]:
 
 @task("crash.holding", version="1.0.0", atomic=False)
 def holding(input: Any, ctx: TaskContext) -> dict[str, Any]:
-    """Leave the database alone for a while; then write, unless `mode` is `idle`, what may be written once."""
+    """Leave the database alone for a while; then write, unless `mode` is `idle`, what may be written once.
+
+    In mode `inside` the pause is in the middle of the writing.
+    """
+    pause = input["pause_ms"] / 1000
+
+    def work() -> dict[str, Any]:
+        written = write(ctx)
+        if input["mode"] == "inside":
+            note(ctx, "inside")
+            ctx.sleep(pause)
+        return written
+
     note(ctx, "begin")
-    ctx.sleep(input["pause_ms"] / 1000)
+    if input["mode"] != "inside":
+        ctx.sleep(pause)
     note(ctx, "end")
-    if input["mode"] == "idle":
-        return {"nonce": uuid4().hex}
-    written: dict[str, Any] = ctx.transaction("work", write, ctx)
-    return written
+    return {"nonce": uuid4().hex} if input["mode"] == "idle" else ctx.transaction("work", work)
 
 
 @task("crash.dying", version="1.0.0")
@@ -145,7 +155,7 @@ def dying(input: Any, ctx: TaskContext) -> dict[str, Any]:
     """End the process, or in mode `linger` wait in the first runs until the process is told to end."""
     runs = note(ctx, "run")
     if input["mode"] == "kill":
-        os.kill(os.getpid(), signal.SIGKILL)
+        die()
     if runs <= int(input["mode"].removeprefix("linger ")):
         ctx.sleep(60)
         ctx.raise_if_cancelled()
@@ -154,23 +164,22 @@ def dying(input: Any, ctx: TaskContext) -> dict[str, Any]:
 
 @task("crash.paying", version="1.0.0", atomic=False)
 def paying(input: Any, ctx: TaskContext) -> dict[str, Any]:
-    """Have a provider charge; `before` and `after` in the mode name the side of the first call on which to die."""
+    """Have a provider charge; `before` and `after` in the mode name the side of the first charge on which to die."""
     mode, pause = input["mode"].split(), input["pause_ms"] / 1000
 
     def pay() -> dict[str, str]:
-        is_first = note(ctx, "pay") == 1
-        die("before" in mode and is_first)
+        if note(ctx, "pay") == 1 and "before" in mode:
+            die()
         ctx.sleep(pause)
-        note(ctx, "provider", ctx.effect_key("pay"))
+        if note(ctx, "provider", ctx.effect_key("pay")) == 1 and "after" in mode:
+            die()
         ctx.sleep(pause)
-        die("after" in mode and is_first)
         return {"nonce": ctx.effect_key("pay")}
 
     paid: dict[str, Any] = ctx.effect("pay", pay, idempotent="idempotent" in mode)
     return paid
 
 
-def die(is_time: bool) -> None:
+def die() -> None:
     """End this process as the kernel would."""
-    if is_time:
-        os.kill(os.getpid(), signal.SIGKILL)
+    os.kill(os.getpid(), signal.SIGKILL)

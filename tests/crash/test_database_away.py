@@ -1,4 +1,4 @@
-"""The database is away for some seconds: the worker stays, asks for nothing, keeps its session, and goes on by itself."""
+"""The database is away for some seconds: the worker stays, asks for little, keeps its session, goes on by itself."""
 
 import time
 from collections.abc import Callable
