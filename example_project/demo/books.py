@@ -37,15 +37,15 @@ class Books:
         return {each.order.number: client.get(each.order.execution_id) for each in self._orders}
 
     @cached_property
-    def events(self) -> list[dict[str, Any]]:
-        """Every event of every execution's history."""
+    def histories(self) -> list[list[dict[str, Any]]]:
+        """What happened, execution by execution: each a list of events."""
         headers = {"authorization": f"Bearer {self._scene.admin_token}"}
         found = []
         for each in self._orders:
             path = f"{self._scene.server}/v1/executions/{each.order.execution_id}/history"
             answer = requests.get(path, headers=headers, timeout=10)
             answer.raise_for_status()
-            found += answer.json()
+            found.append(answer.json())
         return found
 
     @cached_property
@@ -53,6 +53,15 @@ class Books:
         """How often a handler began to run, those that died included."""
         log = self._scene.run_log
         return log.read_text(encoding="utf-8").splitlines().count(STARTED) if log.exists() else 0
+
+    @property
+    def deliveries(self) -> Counter[str]:
+        """How many deliveries were the ``first`` of their attempt, and how many came ``again``."""
+        found: Counter[str] = Counter()
+        for history in self.histories:
+            given = [(event["step"], event["attempt"]) for event in history if event["event"] == "StepDispatched"]
+            found.update(first=len(set(given)), again=len(given) - len(set(given)))
+        return found
 
     @property
     def replays(self) -> int:
@@ -67,16 +76,19 @@ class Books:
     def rows(self) -> list[Row]:
         """Return the table for people."""
         ends = Counter(_end(execution) for execution in self.executions.values())
-        kinds = Counter(event["event"] for event in self.events)
         calls = provider().calls_per_key()
         messages = OutboxMessage.objects.all()
+        deliveries = self.deliveries
         return [
             ("Executions", len(self.executions)),
             *((f"  {status} {code}".rstrip(), number) for (status, code), number in sorted(ends.items())),
-            ("Deliveries by the runtime", kinds["StepDispatched"]),
-            ("  again, after an unknown outcome", sum(event.get("redelivery", False) for event in self._scheduled())),
-            ("Handler runs", self.runs),
-            ("Replays from the record", self.replays),
+            ("Deliveries by the runtime", deliveries.total()),
+            ("  for the first time", deliveries["first"]),
+            ("  again, after an unknown outcome", deliveries["again"]),
+            ("What came of them", ""),
+            ("  handler runs", self.runs),
+            ("  replays from the record", self.replays),
+            _rest(deliveries.total() - self.runs - self.replays),
             ("Results delivered", f"{messages.exclude(status__in=UNSENT).count()} of {messages.count()}"),
             ("Calls of the payment provider", calls.total()),
             ("  most for one order", max(calls.values(), default=0)),
@@ -86,9 +98,6 @@ class Books:
             ("Receipts", Receipt.objects.count()),
             ("Mails", sent_mails().total()),
         ]
-
-    def _scheduled(self) -> Iterator[dict[str, Any]]:
-        return (event for event in self.events if event["event"] == "StepScheduled")
 
     def _wrong_ends(self) -> Iterator[str]:
         for each in self._orders:
@@ -137,6 +146,13 @@ class Books:
         for status in UNSENT:
             if number := OutboxMessage.objects.filter(status=status).count():
                 yield f"{number} results are {status}"
+
+
+def _rest(number: int) -> Row:
+    """Return the row that makes the deliveries add up."""
+    if number < 0:
+        return ("  less: runs made again within one delivery", number)
+    return ("  neither, since the worker was killed before", number)
 
 
 def _end(execution: dict[str, Any]) -> tuple[str, str]:

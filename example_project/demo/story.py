@@ -23,6 +23,11 @@ from orbit_django.models import IdempotencyRecord, OutboxMessage
 STALL_SECONDS = 40.0  # nothing recorded for so long: something is wrong, and the books will say what
 ENDING_SECONDS = 30.0  # from the last outcome recorded to the last result delivered; a dead sender's hold lasts 15
 TICK_SECONDS = 0.02
+READING = """\
+Every delivery is a handler run, a replay, or one whose worker was killed before either. A run that a kill cut short
+left no rows and was made again. Results are one for each step and one for each replay. A call of the provider that is
+repeated under its key takes no second charge.
+"""
 SHOWN = 20  # so many problems are listed
 
 
@@ -74,10 +79,13 @@ def _perform(scene: Scene, orders: Sequence[ExpectedOrder], worker: Child, kills
     _place(orders, killer)
     _watch(killer, steps)
     progress.end()
+    if killer.kills:
+        say("  waiting for what killed workers held (up to 15 s)")
     _settle(orders)
     books = Books(scene, orders)
     seconds = f"{time.monotonic() - began_at:.0f} s"
     say("\n" + table([("Worker killed with kill -9", killer.kills), *books.rows(), ("Time", seconds)]) + "\n")
+    say(READING)
     _judge(books.problems(), worker)
 
 

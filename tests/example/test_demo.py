@@ -19,6 +19,7 @@ def test_a_few_orders_survive_a_kill_with_every_effect_once(tmp_path):
     run = play(tmp_path / "demo", "--orders", "12", "--kills", "1")
     assert run.returncode == 0, run.stdout + run.stderr
     assert "every effect happened exactly once" in run.stdout
+    assert "waiting for what killed workers held (up to 15 s)" in run.stdout
     assert "manage.py runserver" in run.stdout
 
 

@@ -107,3 +107,24 @@ def test_results_that_wait_are_told(books):
         token="t", token_hash="h", kind="complete", status="pending", created_at=timezone.now()
     )
     assert books.problems() == ["1 results are pending"]
+
+
+def dispatched(step, attempt=1):
+    return {"event": "StepDispatched", "step": step, "attempt": attempt}
+
+
+def test_deliveries_are_told_apart_and_add_up(books):
+    scheduled = {"event": "StepScheduled", "step": "charge", "attempt": 1, "redelivery": True}
+    again = [dispatched("reserve"), dispatched("charge"), scheduled, dispatched("charge"), scheduled]
+    books.histories = [again, [dispatched("reserve"), dispatched("reserve", attempt=2)]]
+    books.runs = 3
+    rows = dict(books.rows())
+    assert rows["Deliveries by the runtime"] == 5
+    assert (rows["  for the first time"], rows["  again, after an unknown outcome"]) == (4, 1)
+    assert (rows["  handler runs"], rows["  replays from the record"]) == (3, 0)
+    assert rows["  neither, since the worker was killed before"] == 2
+
+
+def test_a_run_made_again_within_a_delivery_is_taken_off(books):
+    books.histories, books.runs = [[dispatched("reserve")]], 2
+    assert dict(books.rows())["  less: runs made again within one delivery"] == -1
