@@ -37,8 +37,8 @@ class BoundLogger(logging.LoggerAdapter[logging.Logger]):
 class ExtrasFormatter(logging.Formatter):
     """One line a record, extras at its end as ``name=value``; no text can forge a second line."""
 
-    def __init__(self) -> None:
-        super().__init__("%(asctime)s %(levelname)s %(name)s %(message)s")
+    def __init__(self, head: str = "%(asctime)s %(levelname)s %(name)s %(message)s") -> None:
+        super().__init__(head)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (the name is logging's)
         """Return the line without its traceback."""

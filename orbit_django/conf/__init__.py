@@ -143,7 +143,8 @@ def _from_project() -> Mapping[str, Any]:
     return given
 
 
-def _from_environment() -> dict[str, Any]:
+def from_environment() -> dict[str, Any]:
+    """Return what the environment says of the keys that may come from it; None and "" count as unset."""
     read = environ.Env.ENVIRON
     return {name: read.get(f"ORBIT_{name}") for name in FROM_ENVIRONMENT}
 
@@ -153,7 +154,7 @@ def _resolve(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         project = _from_project()
     except ConfigurationError as error:
         return {}, [str(error)]
-    surroundings = _from_environment()
+    surroundings = from_environment()
     found: dict[str, Any] = {}
     wrong: list[str] = []
     for name in OrbitSettings.__dataclass_fields__:

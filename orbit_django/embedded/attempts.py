@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from typing import Any
 
@@ -10,6 +11,8 @@ from orbit_django.embedded.executions import Delivery, Execution, StepState, Ste
 from orbit_django.embedded.flow import Flow, can_retry, step_error
 from orbit_django.embedded.sessions import Session, Sessions
 from orbit_django.embedded.state import State
+
+logger = logging.getLogger(__name__)
 
 
 class Attempts:
@@ -107,6 +110,8 @@ class Attempts:
             execution, "StepAttemptUncertain", step=step.name, attempt=step.attempt, reason=reason
         )
         if not self._is_cancelled(execution, step):
+            about = {"execution": execution.id, "step": step.name, "attempt": step.attempt, "why": reason}
+            logger.info("an attempt is delivered again", extra=about)
             self._flow.reschedule(execution, step, redelivery=True)
 
     def lose_session(self, session: Session, reason: str) -> None:

@@ -79,7 +79,8 @@ class Credentials:
 
     def __post_init__(self) -> None:
         if self.worker_token and self.is_open:
-            raise ConfigurationError("a worker token protects nothing without an admin token; give --token as well")
+            text = "a worker token protects nothing without an admin token; give --token, or ORBIT_TOKEN, as well"
+            raise ConfigurationError(text)
 
     @property
     def is_open(self) -> bool:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 from orbit_django.contracts import Step, find_mismatch
@@ -9,6 +10,8 @@ from orbit_django.contracts.expressions import evaluate, value_of
 from orbit_django.embedded.executions import Execution, StepState, StepStatus
 from orbit_django.embedded.sessions import Sessions
 from orbit_django.embedded.state import State
+
+logger = logging.getLogger(__name__)
 
 
 class Flow:
@@ -101,6 +104,10 @@ class Flow:
 
     def _finish(self, execution: Execution, kind: str, **data: Any) -> None:
         self._state.journal.record(execution, kind, **data)
+        about = {"execution": execution.id, "workflow": execution.workflow, "status": execution.status}
+        if execution.error is not None:
+            about |= {"code": execution.error["code"], "error": execution.error["message"]}
+        logger.info("an execution ended", extra=about)
         for step in execution.steps.values():
             for token in step.deliveries:
                 self._state.tokens.pop(token, None)

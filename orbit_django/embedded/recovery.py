@@ -2,12 +2,16 @@
 
 from __future__ import annotations
 
+import logging
+
 from orbit_django.contracts import Position, Workflow
 from orbit_django.embedded.attempts import Attempts
 from orbit_django.embedded.executions import Execution, StepState, StepStatus
 from orbit_django.embedded.flow import Flow
 from orbit_django.embedded.state import State
 from orbit_django.embedded.store import Event, Store
+
+logger = logging.getLogger(__name__)
 
 
 def recover(state: State, store: Store, flow: Flow, attempts: Attempts, grace_ms: int) -> None:
@@ -20,12 +24,26 @@ def recover(state: State, store: Store, flow: Flow, attempts: Attempts, grace_ms
             state.executions[event.execution_id] = Execution(event, _definition(state, event))
         else:
             state.executions[event.execution_id].apply(event)
+    _tell_changes(state)
     for execution in state.executions.values():
         if not execution.is_finished:
             _resume(state, execution, attempts, grace_ms)
         if not execution.is_finished:
             flow.advance(execution)
     state.journal.commit()
+
+
+def _tell_changes(state: State) -> None:
+    """Warn of each declared workflow whose newest execution began under another text of the same version."""
+    newest = {(execution.workflow, execution.version): execution for execution in state.executions.values()}
+    for (name, version), execution in newest.items():
+        declared = state.catalog.workflow(name, version)
+        if declared is not None and declared.definition_hash() != execution.definition_hash:
+            logger.warning(
+                "workflow %s %s differs from the one that the state file knows; what runs of it fails with"
+                " DEFINITION_CHANGED, so give a changed workflow a new version",
+                *(name, version),
+            )
 
 
 def _definition(state: State, started: Event) -> Workflow:
@@ -39,6 +57,7 @@ def _resume(state: State, execution: Execution, attempts: Attempts, grace_ms: in
     if execution.definition.definition_hash() != execution.definition_hash:
         text = f"workflow {execution.workflow} {execution.version} is no longer declared as it was at the start"
         state.journal.record(execution, "WorkflowFailed", error={"code": "DEFINITION_CHANGED", "message": text})
+        logger.info("an execution ended", extra={"execution": execution.id, "status": execution.status, "error": text})
         return
     for step in execution.steps.values():
         _resume_step(state, execution, step, attempts)

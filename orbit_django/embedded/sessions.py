@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass, field
@@ -14,6 +15,7 @@ from orbit_django.exceptions import RuntimeRefusalError
 from orbit_django.protocol import RESERVED_PREFIX, Contract
 
 _SHORTEST_INTERVAL_MS = 500
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -75,6 +77,8 @@ class Sessions:
             session.worker_id, session.runtime, body.get("sdk"), contracts, self._now_ms()
         )
         self._watch(session)
+        tasks = ", ".join(f"{contract.task_name} {contract.contract_version}" for contract in contracts)
+        logger.info("a worker registered", extra={"worker": session.worker_id, "tasks": tasks})
         return session
 
     def touch(self, session: Session) -> None:
@@ -85,6 +89,9 @@ class Sessions:
     def close(self, session: Session, reason: str) -> None:
         """End a session; its attempts become uncertain."""
         if self._live.pop(session.id, None):
+            logger.info(
+                "a session ended", extra={"worker": session.worker_id, "why": reason, "held": len(session.held)}
+            )
             self.lost(session, reason)
 
     def _now_ms(self) -> int:

@@ -25,6 +25,7 @@ CREATE TABLE IF NOT EXISTS events (
 );
 CREATE INDEX IF NOT EXISTS events_of_execution ON events (execution_id, id);
 """
+_COLUMNS = ["id", "execution_id", "kind", "at_ms", "data"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,11 +99,28 @@ class SqliteStore:
 def _open(path: str | Path) -> sqlite3.Connection:
     try:
         connection = sqlite3.connect(path, timeout=0.5, check_same_thread=False)
-        # Two runtimes on one file would each believe that every attempt is theirs.
-        connection.execute("PRAGMA locking_mode = EXCLUSIVE")
-        connection.execute("PRAGMA journal_mode = WAL")
-        connection.execute("PRAGMA synchronous = NORMAL")
-        connection.executescript(_SCHEMA)
+        try:
+            _check_owner(connection, path)
+            # Two runtimes on one file would each believe that every attempt is theirs.
+            connection.execute("PRAGMA locking_mode = EXCLUSIVE")
+            connection.execute("PRAGMA journal_mode = WAL")
+            connection.execute("PRAGMA synchronous = NORMAL")
+            connection.executescript(_SCHEMA)
+        except BaseException:
+            connection.close()
+            raise
     except sqlite3.Error as error:
+        if getattr(error, "sqlite_errorcode", 0) & 0xFF == sqlite3.SQLITE_BUSY:
+            text = f"another orbit_runtime already uses {path}: stop it, or give --db and --port"
+            raise ConfigurationError(text) from None
         raise ConfigurationError(f"{path}: cannot be used as the runtime's database: {error}") from None
     return connection
+
+
+def _check_owner(connection: sqlite3.Connection, path: str | Path) -> None:
+    """Refuse a file in which others keep their tables, before anything in it is changed."""
+    tables = {name for (name,) in connection.execute("SELECT name FROM sqlite_master WHERE type = 'table'")}
+    columns = [row[1] for row in connection.execute("PRAGMA table_info(events)")]
+    if tables and (tables != {"events"} or columns != _COLUMNS):
+        text = f"{path} is a database of something else, with the table {min(tables)}; give --db another file"
+        raise ConfigurationError(text)

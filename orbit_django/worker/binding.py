@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-from ipaddress import ip_address
 from urllib.parse import urlsplit
 
 from django.utils.module_loading import import_string
 
 from orbit_django.conf import OrbitSettings
+from orbit_django.conf.addresses import is_loopback
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.transports.base import Transport
 from orbit_django.transports.http import HttpTransport
@@ -40,12 +40,4 @@ def open_transport(settings: OrbitSettings) -> Transport:
 def is_credential_exposed(settings: OrbitSettings) -> bool:
     """Return whether the token travels unencrypted to another machine."""
     parts = urlsplit(settings.server)
-    return parts.scheme == "http" and not _is_local(parts.hostname or "") and settings.credential is not None
-
-
-def _is_local(host: str) -> bool:
-    """Return whether a name or an address surely is this machine; a name that begins like one is not."""
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+    return parts.scheme == "http" and not is_loopback(parts.hostname or "") and settings.credential is not None

@@ -5,8 +5,10 @@ import os
 import re
 import select
 import signal
+import sqlite3
 import subprocess
 import sys
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -37,8 +39,9 @@ def arguments(folder: Path, *options: str, contracts: tuple[str, ...] = ()) -> l
     return [sys.executable, "-c", START, orbit, "--port", "0", "--db", str(folder / "state.db"), *options]
 
 
-def environment() -> dict[str, str]:
-    return os.environ | {"PYTHONPATH": str(ROOT)}
+def environment(**more: str) -> dict[str, str]:
+    kept = {name: value for name, value in os.environ.items() if not name.startswith("ORBIT_")}
+    return kept | {"PYTHONPATH": str(ROOT)} | more
 
 
 class Process:
@@ -138,12 +141,17 @@ def test_a_runtime_open_to_others_says_so(folder: Path) -> None:
         (["--tls-key", "x"], "--tls-cert"),
         (["--tls-cert", "missing.pem"], "--tls-cert missing.pem"),
         (["--host", "192.0.2.1"], "cannot listen on 192.0.2.1:0"),
+        (["--port", "70000"], "--port 70000: expected a number from 0 to 65535"),
+        (["--port", "-1"], "--port -1: expected a number from 0 to 65535"),
+        (["--db", "project.sqlite3"], "project.sqlite3 is a database of something else, with the table auth_user"),
         (["--db", "nowhere/state.db"], "nowhere/state.db: cannot be used"),
     ],
 )
 def test_a_mistake_is_one_line_and_exit_code_2(folder: Path, options: list[str], said: str) -> None:
     (folder / "bad.orbit").write_text('task "a" {\n  vers "1"\n}\n')
     (folder / "bad.toml").write_text("[[worker]]\nname = 'a'\n")
+    with closing(sqlite3.connect(folder / "project.sqlite3")) as project:
+        project.execute("CREATE TABLE auth_user (id)")
     result = subprocess.run(
         arguments(folder, *options),
         cwd=folder,

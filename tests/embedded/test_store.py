@@ -1,3 +1,5 @@
+import sqlite3
+from contextlib import closing
 from pathlib import Path
 
 import pytest
@@ -47,12 +49,12 @@ def test_all_events_of_a_call_or_none(tmp_path: Path) -> None:
 
 
 def test_two_runtimes_cannot_share_a_file(tmp_path: Path) -> None:
-    store = SqliteStore(tmp_path / "a.db")
+    path = tmp_path / "a.db"
+    store = SqliteStore(path)
 
-    with pytest.raises(
-        ConfigurationError, match=r"a\.db: cannot be used as the runtime's database: database is locked"
-    ):
-        SqliteStore(tmp_path / "a.db")
+    with pytest.raises(ConfigurationError) as caught:
+        SqliteStore(path)
+    assert str(caught.value) == f"another orbit_runtime already uses {path}: stop it, or give --db and --port"
     store.close()
 
 
@@ -61,3 +63,27 @@ def test_a_file_that_is_no_database(tmp_path: Path) -> None:
 
     with pytest.raises(ConfigurationError, match="file is not a database"):
         SqliteStore(tmp_path / "a.db")
+
+
+@pytest.mark.parametrize(
+    "statement", ["CREATE TABLE auth_user (id)", "CREATE TABLE events (id, who)", "CREATE TABLE z (id)"]
+)
+def test_the_database_of_something_else_is_refused_and_left_as_it_is(tmp_path: Path, statement: str) -> None:
+    path = tmp_path / "project.sqlite3"
+    with closing(sqlite3.connect(path)) as other:
+        other.execute(statement)
+    before = path.read_bytes()
+
+    with pytest.raises(ConfigurationError, match=r"project\.sqlite3 is a database of something else, with the table"):
+        SqliteStore(path)
+    assert path.read_bytes() == before
+
+
+def test_a_file_of_an_earlier_run_is_taken_up(tmp_path: Path) -> None:
+    for _ in range(2):
+        store = SqliteStore(tmp_path / "a.db")
+        store.append([ONE])
+        store.close()
+    store = SqliteStore(tmp_path / "a.db")
+    assert len(list(store.events())) == 2
+    store.close()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import errno
 import logging
 import ssl
 import threading
@@ -72,9 +73,8 @@ class EmbeddedRuntime:
 
     def start(self) -> EmbeddedRuntime:
         """Open the history and listen; raises ConfigurationError when the file or the port cannot be had."""
-        store: Store = SqliteStore(self._db_path) if self._db_path else self._memory
         with self.lock:
-            listener = self._listener = self._open(store)
+            listener = self._listener = self._open()
         self._threads = [
             threading.Thread(target=listener.serve_forever, args=(0.05,), name="orbit-runtime", daemon=True),
             threading.Thread(target=self._tick, name="orbit-runtime-ticker", daemon=True),
@@ -83,19 +83,30 @@ class EmbeddedRuntime:
             thread.start()
         return self
 
-    def _open(self, store: Store) -> Listener:
-        self.runtime = Runtime(self.catalog, store=store, session_timeout_ms=self.session_timeout_ms)
-        self._planned = 0.0
-        self._waiters = Waiters()
-        self._stopping.clear()
+    def _open(self) -> Listener:
+        # A history that is there comes first, since who else uses it is the better news; a new one is not begun
+        # before the port is had. The port answers nobody until its thread runs.
+        known = self._history() if self._db_path and Path(self._db_path).exists() else None
         try:
             listener = Listener(self._address, self, self._tls)
         except (OSError, OverflowError) as error:
-            store.close()
-            where = f"{self._address[0]}:{self._address[1]}"
-            raise ConfigurationError(f"cannot listen on {where}: {getattr(error, 'strerror', None) or error}") from None
+            if known is not None:
+                known.close()
+            raise ConfigurationError(_no_port(self._address, error)) from None
+        try:
+            store = known if known is not None else self._history()
+            self.runtime = Runtime(self.catalog, store=store, session_timeout_ms=self.session_timeout_ms)
+        except BaseException:
+            listener.server_close()
+            raise
+        self._planned = 0.0
+        self._waiters = Waiters()
+        self._stopping.clear()
         self._address = (self._address[0], listener.server_address[1])
         return listener
+
+    def _history(self) -> Store:
+        return SqliteStore(self._db_path) if self._db_path else self._memory
 
     def stop(self) -> None:
         """Close the port and every connection, as a process that ends would; the history stays."""
@@ -180,3 +191,9 @@ class EmbeddedRuntime:
                 now = clock.monotonic()
                 self._planned = min(now + _LONGEST_SLEEP, due if due is not None else now + _LONGEST_SLEEP)
                 self._wake.wait(max(0.0, self._planned - now))
+
+
+def _no_port(address: tuple[str, int], error: OSError | OverflowError) -> str:
+    said = getattr(error, "strerror", None) or error
+    is_about_port = getattr(error, "errno", None) in {errno.EADDRINUSE, errno.EACCES}
+    return f"cannot listen on {address[0]}:{address[1]}: {said}" + ("; give --port" if is_about_port else "")

@@ -2,24 +2,28 @@
 
 from __future__ import annotations
 
+import logging
 import math
 import signal
 import sys
 import threading
 from argparse import ArgumentParser
-from ipaddress import ip_address
 from pathlib import Path
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError
 
 from orbit_django import conf
+from orbit_django.conf.addresses import is_loopback, loopback_of
 from orbit_django.embedded.callers import Identity, read_identities
 from orbit_django.embedded.faults import Faults, parse_fault
 from orbit_django.embedded.server import MAX_BODY_BYTES, EmbeddedRuntime, server_context
 from orbit_django.exceptions import ConfigurationError
+from orbit_django.logs import ExtrasFormatter
 
-_PORT = 7233
+_HOST, _PORT = "127.0.0.1", 7233
+_MAX_PORT = 65_535
+_FOLLOWED = "if that is http on this machine"
 
 
 class Command(BaseCommand):
@@ -32,13 +36,19 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""
         parser.add_argument("contracts", nargs="*", metavar="FILE.orbit", help="default: the setting CONTRACTS")
-        parser.add_argument("--host", default="127.0.0.1", help="address to listen on (default: 127.0.0.1)")
-        parser.add_argument("--port", type=int, default=_PORT, help="port to listen on (default: %(default)s)")
+        parser.add_argument("--host", help=f"address to listen on (default: that of SERVER {_FOLLOWED}, or {_HOST})")
+        parser.add_argument(
+            "--port", type=int, help=f"port to listen on (default: that of SERVER {_FOLLOWED}, or {_PORT})"
+        )
         parser.add_argument(
             "--db", default="orbit-runtime.sqlite3", help="file of the runtime's own state (default: %(default)s)"
         )
-        parser.add_argument("--token", help="admin token; without it and a workers file no credential is needed")
-        parser.add_argument("--worker-token", help="token that may only call the worker endpoints")
+        parser.add_argument(
+            "--token", help="admin token (or ORBIT_TOKEN); without it and a workers file no credential is needed"
+        )
+        parser.add_argument(
+            "--worker-token", help="token that may only call the worker endpoints (or ORBIT_WORKER_TOKEN)"
+        )
         parser.add_argument("--workers-file", help="TOML file of worker identities")
         parser.add_argument("--session-timeout", type=float, default=30, metavar="SECONDS", help="default: %(default)s")
         parser.add_argument(
@@ -54,6 +64,7 @@ class Command(BaseCommand):
             metavar="KIND:CALL[:VALUE][xTIMES]",
             help="inject a fault, for example lost:complete or status:poll:503x3; may be given several times",
         )
+        parser.add_argument("--quiet", action="store_true", help="do not tell what workers and executions do")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until SIGTERM or SIGINT."""
@@ -61,36 +72,56 @@ class Command(BaseCommand):
         for number in (signal.SIGTERM, signal.SIGINT):
             signal.signal(number, lambda *_: stop.set())
         try:
-            runtime = _runtime(options).start()
+            with_defaults = _with_defaults(options)
+            self._tell_events(is_quiet=options["quiet"])
+            runtime = _runtime(with_defaults).start()
         except ConfigurationError as error:
             raise CommandError(str(error), returncode=2) from None
-        self._announce(runtime, options)
+        self._announce(runtime, with_defaults)
         stop.wait()
         runtime.stop()
+
+    def _tell_events(self, *, is_quiet: bool) -> None:
+        """Show what the runtime logs on stdout, whatever the project's LOGGING says."""
+        handler = logging.StreamHandler(self.stdout)
+        handler.setFormatter(ExtrasFormatter("%(asctime)s %(message)s"))
+        told = logging.getLogger("orbit_django.embedded")
+        told.handlers = [handler]
+        told.propagate = False
+        told.setLevel(logging.WARNING if is_quiet else logging.INFO)
 
     def _announce(self, runtime: EmbeddedRuntime, options: dict[str, Any]) -> None:
         names = ", ".join(f"{name} {version}" for name, version in runtime.catalog.workflows) or "none"
         self.stdout.write(f"ORBIT development runtime at {runtime.url} (for development only, not for production)")
         self.stdout.write(f"workflows: {names}; state in {options['db']}; stop with Ctrl-C")
-        if runtime.credentials.is_open and not _is_loopback(options["host"]):
+        if runtime.credentials.is_open and not is_loopback(options["host"]):
             self.stderr.write(
                 f"whoever reaches {options['host']} may use this runtime; --token would ask for a credential"
             )
         sys.stdout.flush()
 
 
-def _is_loopback(host: str) -> bool:
-    try:
-        return ip_address(host).is_loopback
-    except ValueError:
-        return host == "localhost"
+def _with_defaults(options: dict[str, Any]) -> dict[str, Any]:
+    """Return the options with what the settings and the environment say where the command line says nothing."""
+    settings, environment = conf.load(), conf.from_environment()
+    host, port = loopback_of(settings.server) or (_HOST, _PORT)
+    defaults = {
+        "contracts": settings.contracts,
+        "host": host,
+        "port": port if options["port"] is None else options["port"],
+        "token": environment["TOKEN"],
+        "worker_token": environment["WORKER_TOKEN"],
+    }
+    return options | {name: options[name] or default for name, default in defaults.items()}
 
 
 def _runtime(options: dict[str, Any]) -> EmbeddedRuntime:
     if not 0 < options["session_timeout"] < math.inf or options["max_body"] <= 0:
         raise ConfigurationError("--session-timeout and --max-body must be greater than zero")
+    if not 0 <= options["port"] <= _MAX_PORT:
+        raise ConfigurationError(f"--port {options['port']}: expected a number from 0 to {_MAX_PORT}")
     return EmbeddedRuntime(
-        options["contracts"] or conf.load().contracts,
+        options["contracts"],
         host=options["host"],
         port=options["port"],
         token=options["token"],
