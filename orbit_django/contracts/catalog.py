@@ -20,6 +20,7 @@ class Catalog:
 
     tasks: dict[tuple[str, str], TaskContract] = field(default_factory=dict)
     workflows: dict[tuple[str, str], Workflow] = field(default_factory=dict)
+    empty_files: list[str] = field(default_factory=list)  # which were read and declare nothing
 
     def workflow(self, name: str, version: str | None = None) -> Workflow | None:
         """Return a workflow; without a version, the one declared last under that name."""
@@ -41,13 +42,15 @@ class Catalog:
         own: dict[str, TaskContract] = {}
         for task in tasks:
             if task.name in own:
-                raise task.at.error(f"task `{task.name}` is declared twice")
+                raise task.at.error(f"task `{task.name}` is declared twice, first at {own[task.name].at}")
             self._add_task(task)
             own[task.name] = task
         for workflow in workflows:
             key = (workflow.name, workflow.version)
             if key in self.workflows:
-                raise workflow.at.error(f"workflow {workflow.name} {workflow.version} is declared twice")
+                first = self.workflows[key].at
+                text = f"workflow {workflow.name} {workflow.version} is declared twice, first at {first}"
+                raise workflow.at.error(text)
             self.workflows[key] = link(workflow, self._visible(own))
 
     def _add_task(self, task: TaskContract) -> None:
@@ -55,7 +58,7 @@ class Catalog:
             raise task.at.error(f'"{task.name}" is not a name for a task: it is empty or begins with `orbit.`')
         known = self.tasks.setdefault((task.name, task.version), task)
         if known != task:
-            raise task.at.error(f"task `{task.name}` {task.version} is declared otherwise in {known.at.file}")
+            raise task.at.error(f"task `{task.name}` {task.version} is declared otherwise at {known.at}")
 
     def _visible(self, own: Mapping[str, TaskContract]) -> dict[str, TaskContract]:
         """Return what each task name means in a file: its own declaration, else the one declared last."""
@@ -75,7 +78,9 @@ def load(paths: Iterable[str | Path]) -> Catalog:
     Raises ContractSyntaxError for what is written in one, ConfigurationError for one that cannot be read.
     """
     catalog = Catalog()
-    parsed = [parse(_text(Path(path)), str(path)) for path in paths]
+    files = [str(path) for path in paths]
+    parsed = [parse(_text(Path(file)), file) for file in files]
+    catalog.empty_files = [file for file, found in zip(files, parsed, strict=True) if not any(found)]
     for tasks, _ in parsed:  # so that the order of the files does not matter
         catalog.add_file(tasks, ())
     for tasks, workflows in parsed:

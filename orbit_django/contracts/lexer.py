@@ -35,6 +35,9 @@ class Position:
     line: int
     column: int
 
+    def __str__(self) -> str:
+        return f"{self.file}:{self.line}:{self.column}"
+
     def error(self, text: str) -> ContractSyntaxError:
         """Return the error that says what is wrong here."""
         return ContractSyntaxError(self.file, self.line, self.column, text)
@@ -73,6 +76,8 @@ def tokenize(text: str, file: str) -> Iterator[Token]:
 def _complaint(text: str, index: int) -> str:
     if text[index] == '"':
         return "this string is not closed on its line"
+    if text[index] == "'":
+        return "texts are written in double quotes"
     return f"{text[index]!r} means nothing here"
 
 

@@ -22,6 +22,7 @@ from orbit_django.contracts.declarations import (
     Workflow,
 )
 from orbit_django.contracts.lexer import Position
+from orbit_django.contracts.names import instead
 from orbit_django.contracts.validation import find_mismatch, type_name
 
 
@@ -37,7 +38,7 @@ def link(workflow: Workflow, tasks: Mapping[str, TaskContract]) -> Workflow:
         if step.name in contracts:
             raise step.at.error(f"workflow {workflow.name} has two steps called `{step.name}`")
         if step.task_name not in tasks:
-            raise step.task_at.error(f"no task `{step.task_name}` is declared")
+            raise step.task_at.error(f"no task `{step.task_name}` is declared{instead(step.task_name, tasks)}")
         contracts[step.name] = tasks[step.task_name]
     linked = replace(workflow, contracts=contracts)
     for step in workflow.steps:
@@ -64,7 +65,7 @@ def _check_step(step: Step, workflow: Workflow) -> None:
 def _check_fields(given: Mapping[str, Expression], shape: Shape, workflow: Workflow, owner: _Owner) -> None:
     for name, expression in given.items():
         if name not in shape:
-            raise expression.at.error(f"{owner.name} has no field `{name}`")
+            raise expression.at.error(f"{owner.name} has no field `{name}`{instead(name, shape)}")
         _check_type(expression, shape[name], name, workflow)
     for name, wanted in shape.items():
         if name not in given:
@@ -90,12 +91,15 @@ def _type_of(reference: Reference, workflow: Workflow) -> str:
     elif reference.source in workflow.contracts:
         shape = workflow.contracts[reference.source].output
     else:
-        raise reference.at.error(f"there is no step `{reference.source}` in workflow {workflow.name}")
+        raise reference.at.error(
+            f"there is no step `{reference.source}` in workflow {workflow.name}"
+            + instead(reference.source, (INPUT, *workflow.contracts))
+        )
     if not reference.path:
         raise reference.at.error(f"`{reference}` must name a field, such as `{reference}.{next(iter(shape), 'name')}`")
     field, *deeper = reference.path
     if field not in shape:
-        raise reference.at.error(f"`{reference.source}` has no field `{field}`")
+        raise reference.at.error(f"`{reference.source}` has no field `{field}`{instead(field, shape)}")
     if deeper:
         raise reference.at.error(f"`{reference.source}.{field}` is {shape[field]} and has no fields")
     return shape[field]

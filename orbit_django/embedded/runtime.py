@@ -13,6 +13,7 @@ from typing import Any
 
 from orbit_django.clock import Clock, SystemClock
 from orbit_django.contracts import Catalog, find_mismatch
+from orbit_django.contracts.names import instead
 from orbit_django.embedded.attempts import Attempts
 from orbit_django.embedded.callers import ANYONE, Caller
 from orbit_django.embedded.executions import Delivery, Execution, StepState
@@ -129,7 +130,7 @@ class Runtime:
         """Start an execution; the same id, workflow and input once more is not an error but starts nothing (O220)."""
         definition = self.state.catalog.workflow(workflow, version)
         if definition is None:
-            raise RuntimeRefusalError(404, "UNKNOWN_WORKFLOW", f"no workflow `{workflow}` is registered")
+            raise RuntimeRefusalError(404, "UNKNOWN_WORKFLOW", _unknown(workflow, version, self.state.catalog))
         value = {} if value is None else value
         if mismatch := find_mismatch(value, definition.input):
             text = f"input of workflow `{workflow}` does not match its declaration at {mismatch}"
@@ -191,6 +192,14 @@ class Runtime:
         self.state.journal.record(execution, "StaleResultIgnored", step=step.name, token=token, outcome=outcome)
         self.state.journal.commit()
         return _refused(reason)
+
+
+def _unknown(name: str, version: str | None, catalog: Catalog) -> str:
+    """Return what to say of a workflow that is not registered, with the names or the versions that are."""
+    if version is not None and catalog.is_workflow(name):
+        versions = [known for workflow, known in catalog.workflows if workflow == name]
+        return f"no version {version} of workflow `{name}` is registered{instead(version, versions)}"
+    return f"no workflow `{name}` is registered{instead(name, [known for known, _ in catalog.workflows])}"
 
 
 def _refused(reason: str) -> dict[str, Any]:

@@ -44,13 +44,16 @@ def test_the_same_task_in_two_files_must_be_the_same(tmp_path: Path) -> None:
     assert load(files(tmp_path, task, task)).tasks
 
     with pytest.raises(
-        ContractSyntaxError, match=r"1\.orbit:1:6: task `greeting\.compose` 1\.0\.0 is declared otherwise"
+        ContractSyntaxError,
+        match=r"1\.orbit:1:6: task `greeting\.compose` 1\.0\.0 is declared otherwise at \S+0\.orbit:1:6$",
     ):
         load(files(tmp_path, task, task.replace("message", "text")))
 
 
 def test_one_workflow_twice(tmp_path: Path) -> None:
-    with pytest.raises(ContractSyntaxError, match=r"1\.orbit:6:10: workflow Greet 1\.0\.0 is declared twice"):
+    with pytest.raises(
+        ContractSyntaxError, match=r"1\.orbit:6:10: workflow Greet 1\.0\.0 .* twice, first at \S+0\.orbit:6:10$"
+    ):
         load(files(tmp_path, GREET, GREET))
 
 
@@ -63,13 +66,21 @@ def test_names_that_no_task_may_have(name: str) -> None:
 def test_a_task_twice_in_one_file() -> None:
     task = GREET.split("workflow", maxsplit=1)[0]
 
-    with pytest.raises(ContractSyntaxError, match=r"f:6:6: task `greeting\.compose` is declared twice"):
+    with pytest.raises(
+        ContractSyntaxError, match=r"f:6:6: task `greeting\.compose` is declared twice, first at f:1:6$"
+    ):
         read(task + task, "f")
 
 
 def test_a_file_that_is_not_there(tmp_path: Path) -> None:
     with pytest.raises(ConfigurationError, match=r"no\.orbit: cannot be read: No such file"):
         load([tmp_path / "no.orbit"])
+
+
+def test_a_file_that_declares_nothing_is_noted(tmp_path: Path) -> None:
+    paths = files(tmp_path, GREET, "# nothing yet\n", "")
+
+    assert load(paths).empty_files == [str(path) for path in paths[1:]]
 
 
 def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:

@@ -48,6 +48,7 @@ def test_escapes_in_strings_are_those_of_json() -> None:
     [
         ("a ;", "f.orbit:1:3: ';' means nothing here"),
         ('a\n "b', "f.orbit:2:2: this string is not closed on its line"),
+        ("a 'b'", "f.orbit:1:3: texts are written in double quotes"),
         (r'"\x"', r'f.orbit:1:1: "\x" is not a string that JSON allows'),
         ("5days", "f.orbit:1:1: '5' means nothing here"),
         ("ü", "f.orbit:1:1: 'ü' means nothing here"),

@@ -29,11 +29,20 @@ def test_each_step_knows_its_contract() -> None:
 @pytest.mark.parametrize(
     ("old", "new", "said"),
     [
-        ('worker "greeting.compose"', 'worker "greeting.x"', "11:12: no task `greeting.x` is declared"),
-        ("input.name", "input.nam", "13:18: `input` has no field `nam`"),
+        (
+            'worker "greeting.compose"',
+            'worker "mail"',
+            "11:12: no task `mail` is declared; known are `greeting.compose`",
+        ),
+        (
+            'worker "greeting.compose"',
+            'worker "greeting.compos"',
+            "11:12: no task `greeting.compos` is declared; did you ",
+        ),
+        ("input.name", "input.nam", "13:18: `input` has no field `nam`; did you mean `name`?"),
         ("input.name", "input", "13:18: `input` must name a field, such as `input.name`"),
         ("input.name", "input.name.first", "13:18: `input.name` is String and has no fields"),
-        ("input.name", "inpt.name", "13:18: there is no step `inpt` in workflow Greet"),
+        ("input.name", "inpt.name", "13:18: there is no step `inpt` in workflow Greet; did you mean `input`?"),
         ("input.name", "compose.message", "13:18: these steps wait for each other: `compose`"),
         ("input.name", "1", "13:18: `name` must be String, this is Int"),
         ("input.name", "true", "13:18: `name` must be String, this is Boolean"),

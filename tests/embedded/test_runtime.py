@@ -209,3 +209,19 @@ def test_what_cannot_be_started(world: World) -> None:
     assert refused(world.runtime.start, "Greet", {"name": "Ada"}, version="2.0.0") == (404, "UNKNOWN_WORKFLOW")
     assert refused(world.runtime.start, "Greet", {}) == (400, "INVALID_REQUEST")
     assert refused(world.runtime.state.execution, "e-1") == (404, "UNKNOWN_EXECUTION")
+
+
+@pytest.mark.parametrize(
+    ("name", "version", "said"),
+    [
+        ("Great", None, "no workflow `Great` is registered; did you mean `Greet`?"),
+        ("Order", None, "no workflow `Order` is registered; known are `Greet`"),
+        ("Greet", "1.1.0", "no version 1.1.0 of workflow `Greet` is registered; did you mean `1.0.0`?"),
+    ],
+)
+def test_an_unknown_workflow_comes_with_those_there_are(
+    world: World, name: str, version: str | None, said: str
+) -> None:
+    with pytest.raises(RuntimeRefusalError) as caught:
+        world.runtime.start(name, version=version)
+    assert caught.value.message == said

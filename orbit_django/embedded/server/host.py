@@ -50,6 +50,8 @@ class EmbeddedRuntime:
     ) -> None:
         """Read the contracts; raises ConfigurationError for what is wrong with them or with the credentials."""
         self.catalog = contracts if isinstance(contracts, Catalog) else load(contracts)
+        for file in self.catalog.empty_files:
+            logger.warning("%s declares no task and no workflow", file)
         self.credentials = Credentials(token, worker_token, identities)
         self.session_timeout_ms = session_timeout_ms
         self.max_body = max_body

@@ -229,3 +229,11 @@ def test_stopping_twice_and_never_starting_are_fine() -> None:
     runtime.start()
     runtime.stop()
     runtime.stop()
+
+
+def test_a_file_that_declares_nothing_is_warned_of(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    path = tmp_path / "later.orbit"
+    path.write_text("# nothing yet")
+    EmbeddedRuntime([path])
+
+    assert caplog.messages == [f"{path} declares no task and no workflow"]
