@@ -8,6 +8,7 @@ client is gone at once, the server learns of the COMMIT later); or ``after`` it,
 import os
 import socket
 import threading
+import time
 from contextlib import suppress
 from dataclasses import dataclass, field
 from typing import Self
@@ -28,6 +29,7 @@ class Strike:
     how: str
     mark: bytes  # empty: the next connection that commits at all
     struck: threading.Event = field(default_factory=threading.Event)
+    at: float = 0.0  # when it was, in monotonic seconds
 
 
 class Wire:
@@ -70,6 +72,7 @@ class Wire:
 
     def _meet(self, strike: Strike, commit: bytes) -> None:
         """Lose the connection around this COMMIT."""
+        strike.at = time.monotonic()
         strike.struck.set()
         if strike.how == "before":
             return

@@ -8,6 +8,7 @@ from uuid import uuid4
 from django.db import connection
 
 from orbit_django import TaskContext, TaskError, task
+from tests.crash import lab_handlers  # noqa: F401  (its handlers belong to this app, too)
 from tests.crash.notes import meet, note
 from tests.testapp.models import Charge
 

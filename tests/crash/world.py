@@ -87,7 +87,9 @@ class World:
     def wait_for_note(self, execution_id: str, word: str, count: int = 1) -> None:
         """Return once handlers have noted that so often."""
         try:
-            wait_for(lambda: len(self.notes(execution_id, word)) >= count, 30, f"{count} × {word} in {execution_id}")
+            wait_for(
+                lambda: len(self.notes(execution_id, word)) >= count, 30, f"{word}, {count} times, in {execution_id}"
+            )
         except AssertionError as error:
             error.add_note(self.log.read_text(encoding="utf-8"))
             raise
