@@ -109,11 +109,14 @@ class RefusedError(TransportError):
     """A final refusal: a 4xx, a redirect, or any other answer that is not a success.
 
     ``status`` is the HTTP status, ``code`` the runtime's error code or "", ``is_from_runtime`` whether the
-    runtime itself spoke (an error object, or a plain-text 400, 415, 422 with the version header).
+    runtime itself spoke (an error object, or a plain-text 400, 415, 422 with the version header), ``what`` what
+    the answer was when it had no code.
     """
 
-    def __init__(self, status: int, code: str, message: str, *, is_from_runtime: bool) -> None:
-        super().__init__(f"{status} {code or 'without an ORBIT error code'}: {message}")
+    def __init__(
+        self, status: int, code: str, message: str, *, is_from_runtime: bool, what: str = "without an ORBIT error code"
+    ) -> None:
+        super().__init__(f"{status} {code or what}: {message}")
         self.status = status
         self.code = code
         self.message = message

@@ -18,6 +18,8 @@ VERSION_HEADER = "x-orbit-api-version"
 PLAIN_REFUSALS = (400, 413, 415, 422)  # the runtime sends these as plain text, too (O014, O017)
 TEXT_LIMIT = 500  # characters of an answer's text that an error keeps
 CODE_LIMIT = 100
+PAGE = "with an HTML page"
+NO_RUNTIME = "no ORBIT runtime is there; look at SERVER"
 READ_LIMIT = 65_536  # bytes of an answer that are looked at for its text
 
 Hide = Callable[[str], str]
@@ -38,6 +40,8 @@ class Answer:
 
     def value(self) -> Any:
         """Return the body's JSON value, numbers exact; raise NoAnswerError when it is not JSON in UTF-8."""
+        if self._is_page():
+            raise NoAnswerError(f"{self.status} {PAGE}: {NO_RUNTIME}")
         try:
             return _read(self.body)
         except (ValueError, RecursionError) as error:
@@ -60,16 +64,21 @@ class Answer:
     def failure(self, hide: Hide) -> TransportError:
         """Return the error that this answer amounts to; ``hide`` takes the secrets out of a text (O018, O019)."""
         error = self.error()
-        code, message = error or ("", self._text())
+        what = PAGE if error is None and self._is_page() else "without an ORBIT error code"
+        code, message = error or ("", NO_RUNTIME if what == PAGE else self._text())
         code, message = _shown(hide(code), CODE_LIMIT), _shown(hide(message), TEXT_LIMIT)
         if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            text = f"{self.status} {code or 'without an ORBIT error code'}: {message}"
+            text = f"{self.status} {code or what}: {message}"
             return NoAnswerError(text, is_maybe_processed=error is None)
         is_from_runtime = error is not None or self._is_plain_refusal()
-        return RefusedError(self.status, code, message, is_from_runtime=is_from_runtime)
+        return RefusedError(self.status, code, message, is_from_runtime=is_from_runtime, what=what)
 
     def _is_plain_refusal(self) -> bool:
         return self.status in PLAIN_REFUSALS and VERSION_HEADER in self.headers
+
+    def _is_page(self) -> bool:
+        is_said = "html" in self.headers.get("content-type", "").lower()
+        return is_said or self.body[:READ_LIMIT].lstrip().lower().startswith((b"<!doctype html", b"<html"))
 
     def _text(self) -> str:
         return self.body[:READ_LIMIT].decode("utf-8", "replace") or "no text"

@@ -20,6 +20,7 @@ import requests
 from requests.auth import AuthBase
 from urllib3.exceptions import HTTPError
 
+from orbit_django.conf.addresses import is_loopback
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, PayloadError
 from orbit_django.protocol import SDK
 from orbit_django.transports.answers import Answer
@@ -54,6 +55,7 @@ class HttpConnection:
         self.server = _checked(server)
         self._credential = credential
         self._proxy = proxy
+        self._is_local = not proxy and is_loopback(urlsplit(server).hostname or "")
         is_tls = any(url and url.startswith("https:") for url in (server, proxy))
         self._tls = TlsFiles(ca_cert, client_cert, client_key) if is_tls else None
         self._own = threading.local()
@@ -115,6 +117,9 @@ class HttpConnection:
         cause = _cause(error)
         reason = f"{_reason(cause)} ({type(cause).__name__})"
         if not CALL.is_sending:
+            if self._is_local and isinstance(cause, ConnectionRefusedError):
+                text = f"nothing listens at {self.server} (SERVER); for development start: manage.py orbit_runtime"
+                return NoAnswerError(text, is_maybe_processed=False)
             where = "SERVER and CA_CERT" if isinstance(cause, ssl.SSLError) else "SERVER and PROXY"
             way = " through the proxy" if self._proxy else ""
             text = f"{what}: no connection to {self.server}{way}: {reason}; if that lasts, look at {where}"

@@ -23,6 +23,7 @@ logger = logging.getLogger(__name__)
 PASSING_STATUSES = (408, 425, 429)  # refusals that time heals
 REFUSED_WAIT_SECONDS = 10.0
 CLOSE_SECONDS = 2.0
+TOLD_FAILURES = (1, 10, 100, 1000)
 
 
 class SessionHolder:
@@ -132,19 +133,21 @@ class SessionHolder:
             self._give_back(surplus)
 
     def _register(self) -> Session:
-        backoff = Backoff()
+        backoff, failures = Backoff(), 0
         while True:
             try:
                 session = self._transport.register(self._registration)
             except NoAnswerError as error:
-                wait = backoff.next()
-                logger.warning("the runtime cannot be reached", extra={"error": str(error), "retry_in": round(wait, 1)})
+                failures, wait = failures + 1, backoff.next()
+                _tell_absence(error, failures, wait)
             except RefusedError as error:
                 wait = self._refused(error, backoff)
             else:
                 break
             if self._stop.wait(wait):
                 raise StoppedError
+        if failures:
+            logger.warning("the runtime is back", extra={"failures": failures})
         for warning in session.warnings:
             logger.warning("the runtime warns", extra={"warning": warning})
         logger.info("registered", extra={"worker": self._registration.worker_id})
@@ -165,3 +168,9 @@ class SessionHolder:
             self._transport.unregister(session.session_id, timeout_seconds=CLOSE_SECONDS)
         except TransportError as error:
             logger.info("a session was not closed; it will expire", extra={"error": str(error)})
+
+
+def _tell_absence(error: NoAnswerError, failures: int, wait: float) -> None:
+    if failures in TOLD_FAILURES:
+        about = {"error": str(error), "failures": failures, "retry_in": round(wait, 1)}
+        logger.warning("the runtime cannot be reached", extra=about)

@@ -16,12 +16,14 @@ STARTED = wire.answer('{"execution_id": "e-1", "created": true}')
 def run(settings):
     """Return a function that runs the command against a server with these replies."""
 
-    def run_against(replies: list[bytes], *arguments: str) -> tuple[str, wire.Server]:
-        out = StringIO()
+    def run_against(replies: list[bytes], *arguments: str, soon: float = 5) -> tuple[str, wire.Server]:
+        out, run_against.errors = StringIO(), StringIO()
+        command = Command()
+        command.soon_seconds = soon
         with wire.serving(*replies) as server:
             settings.ORBIT = {"SERVER": server.url, "TOKEN": "adm-1"}
             run_against.out, run_against.server = out, server
-            call_command(Command(), *arguments, stdout=out)
+            call_command(command, *arguments, stdout=out, stderr=run_against.errors)
         return out.getvalue(), server
 
     return run_against
@@ -79,17 +81,59 @@ def test_no_end_in_time_is_an_error(run) -> None:
 def test_broken_json_is_one_clear_line(run, text: str) -> None:
     with pytest.raises(CommandError, match="--input holds no valid JSON") as caught:
         run([STARTED], "Pay", "--input", text)
-    assert caught.value.returncode == 1
+    assert caught.value.returncode == 2
     assert run.server.requests == []
 
 
 def test_a_missing_or_broken_file_is_one_clear_line(run, tmp_path: Path) -> None:
-    with pytest.raises(CommandError, match=r"none\.json cannot be read: No such file"):
+    with pytest.raises(CommandError, match=r"none\.json cannot be read: No such file") as caught:
         run([STARTED], "Pay", "--input", f"@{tmp_path / 'none.json'}")
+    assert caught.value.returncode == 2
     broken = tmp_path / "broken.json"
     broken.write_bytes(b'{"a": "\xff"}')
     with pytest.raises(CommandError, match=r"broken\.json holds no valid JSON"):
         run([STARTED], "Pay", "--input", f"@{broken}")
+
+
+@pytest.mark.parametrize("text", ["[1]", "7", "null", '"text"'])
+def test_an_input_that_is_no_object_is_a_mistake(run, text: str) -> None:
+    with pytest.raises(CommandError, match="--input holds no JSON object") as caught:
+        run([STARTED], "Pay", "--input", text)
+    assert (caught.value.returncode, run.server.requests) == (2, [])
+
+
+def test_an_input_that_the_workflow_does_not_declare_is_a_mistake(run) -> None:
+    words = "input of workflow `Pay` does not match its declaration at $.order: expected Int, found String"
+    refusal = wire.answer(json.dumps({"error": {"code": "INVALID_REQUEST", "message": words}}), "400 Bad Request")
+    with pytest.raises(CommandError, match="expected Int, found String") as caught:
+        run([refusal], "Pay", "--input", '{"order": "seven"}')
+    assert caught.value.returncode == 2
+
+
+def steps(*statuses: str) -> dict[str, object]:
+    return {"steps": [{"step": f"s{number}", "status": status} for number, status in enumerate(statuses)]}
+
+
+@pytest.mark.parametrize(
+    ("shown", "told"),
+    [
+        (steps("QUEUED", "WAITING"), "no worker has taken it yet: step s0 waits; does orbit_worker run, and "),
+        (steps("SUCCEEDED", "QUEUED"), "no worker has taken it yet: step s1 waits"),
+        (steps("IN_FLIGHT", "QUEUED"), "still running\n"),
+        (steps("DELAYED"), "still running\n"),
+        ({"steps": "many"}, "still running\n"),
+        ({}, "still running\n"),
+    ],
+)
+def test_a_wait_that_lasts_says_once_why(run, shown: dict[str, object], told: str) -> None:
+    printed, _ = run([STARTED, ended("RUNNING", **shown), ended("COMPLETED", output={})], "Pay", "--wait", soon=0)
+    assert run.errors.getvalue().startswith(told)
+    assert printed == "e-1\nCOMPLETED\n{}\n"
+
+
+def test_an_end_that_comes_soon_needs_no_words(run) -> None:
+    run([STARTED, ended("COMPLETED", output={})], "Pay", "--wait")
+    assert run.errors.getvalue() == ""
 
 
 def test_an_unknown_workflow_is_told_in_the_runtimes_words(run) -> None:
@@ -101,7 +145,8 @@ def test_an_unknown_workflow_is_told_in_the_runtimes_words(run) -> None:
 
 def test_a_runtime_that_is_away_is_one_clear_line(settings) -> None:
     settings.ORBIT = {"SERVER": f"http://127.0.0.1:{wire.closed_port()}"}
-    with pytest.raises(CommandError, match="Connection refused") as caught:
+    told = r"^nothing listens at http://127\.0\.0\.1:\d+ \(SERVER\); for development start: manage\.py orbit_runtime$"
+    with pytest.raises(CommandError, match=told) as caught:
         call_command(Command(), "Pay")
     assert caught.value.returncode == 1
 

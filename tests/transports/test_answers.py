@@ -29,6 +29,22 @@ def test_any_other_answer_is_a_refusal_of_somebody_else(runtime, transport: Http
     assert (error.status, error.code, error.is_from_runtime) == (status, "", False)
 
 
+@every_call
+@pytest.mark.parametrize("body", ["<!DOCTYPE html><html><body>Page not found</body></html>", "\n <HTML>who knows"])
+def test_a_page_is_not_quoted(runtime, transport: HttpTransport, name: str, body: str) -> None:
+    reply(runtime, name, body, 404, {})
+    assert str(refused(transport, name)) == "404 with an HTML page: no ORBIT runtime is there; look at SERVER"
+    reply(runtime, name, body, 200, {})
+    assert str(unanswered(transport, name)) == "200 with an HTML page: no ORBIT runtime is there; look at SERVER"
+    reply(runtime, name, body, 502, {})
+    assert str(unanswered(transport, name)).startswith("502 with an HTML page: ")
+
+
+def test_a_page_is_known_by_its_media_type(runtime, transport: HttpTransport) -> None:
+    reply(runtime, "complete", "not found", 404, {"content-type": "text/html; charset=utf-8"})
+    assert str(refused(transport, "complete")).startswith("404 with an HTML page: ")
+
+
 @pytest.mark.parametrize("status", [401, 403, 404, 429])
 def test_the_version_header_alone_proves_nothing(runtime, transport: HttpTransport, status: int) -> None:
     reply(runtime, "complete", "no", status)

@@ -191,6 +191,22 @@ def test_a_runtime_that_is_away_is_asked_with_growing_waits(world: World) -> Non
     assert all(low <= wait <= low * 1.2 for low, wait in zip(usual, world.stop.waits, strict=True))
 
 
+def test_a_runtime_that_is_away_is_told_of_now_and_then_and_once_it_is_back(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    world.transport.script("register", *[NoAnswerError("down") for _ in range(99)])
+    world.opened()
+
+    told = [(record.message, record.failures) for record in caplog.records if record.levelno == logging.WARNING]
+    away = "the runtime cannot be reached"
+    assert told == [(away, 1), (away, 10), ("the runtime is back", 99)]
+
+
+def test_a_runtime_that_was_there_is_not_called_back(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.opened()
+    assert "the runtime is back" not in caplog.messages
+
+
 def test_a_stop_ends_the_wait_for_a_runtime_that_is_away(world: World) -> None:
     world.transport.script("register", *[NoAnswerError("down") for _ in range(8)])
     world.stop.then = lambda: len(world.stop.waits) == 2 and world.stop.set()

@@ -4,20 +4,25 @@ from __future__ import annotations
 
 import json
 from argparse import ArgumentParser
+from contextlib import closing
 from pathlib import Path
 from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand, CommandError
 
 from orbit_django.client import RUNNING, Client
-from orbit_django.exceptions import ConfigurationError, PayloadError, TransportError
+from orbit_django.exceptions import ConfigurationError, PayloadError, RefusedError, TransportError
 
 COMPLETED = "COMPLETED"
+QUEUED, IN_FLIGHT = "QUEUED", "IN_FLIGHT"  # how the embedded runtime shows a step
+MISTAKE = 2
+REFUSED_INPUT = (400, 422)  # how a runtime says that the input is not what the workflow declares
 
 
 class Command(BaseCommand):
     help = "Start an execution of a workflow; with --wait, exit 0 only when it has completed."
     requires_system_checks = []
+    soon_seconds = 5.0  # so long nobody is told why nothing happens
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("workflow", help="name of the workflow")
@@ -31,18 +36,29 @@ class Command(BaseCommand):
     def handle(self, *_: Any, workflow: str, **options: Any) -> None:
         given = _read_input(options["input"])
         try:
-            client = Client()
-            try:
+            with closing(Client()) as client:
                 started = client.start(workflow, given, execution_id=options["id"])
                 self.stdout.write(started)
+                self.stdout.flush()
                 if options["wait"]:
-                    self._show(client.wait(started, timeout_seconds=options["timeout"]))
-            finally:
-                client.close()
-        except ConfigurationError as error:
-            raise CommandError(str(error), returncode=2) from None
-        except (TransportError, PayloadError) as error:
+                    self._show(self._wait(client, started, options["timeout"]))
+        except (ConfigurationError, PayloadError) as error:
+            raise CommandError(str(error), returncode=MISTAKE) from None
+        except RefusedError as error:
+            is_mistake = error.is_from_runtime and error.status in REFUSED_INPUT
+            raise CommandError(str(error), returncode=MISTAKE if is_mistake else 1) from None
+        except TransportError as error:
             raise CommandError(str(error)) from None
+
+    def _wait(self, client: Client, execution_id: str, seconds: float | None) -> dict[str, Any]:
+        """Wait for the end, and say once what keeps it when it does not come soon."""
+        soon = self.soon_seconds if seconds is None else min(seconds, self.soon_seconds)
+        view = client.wait(execution_id, timeout_seconds=soon)
+        if view.get("status") != RUNNING or (seconds is not None and seconds <= soon):
+            return view
+        self.stderr.write(_hindrance(view))
+        self.stderr.flush()
+        return client.wait(execution_id, timeout_seconds=None if seconds is None else seconds - soon)
 
     def _show(self, view: dict[str, Any]) -> None:
         """Print what became of the execution; raise CommandError unless it has completed."""
@@ -62,11 +78,25 @@ def _read_input(text: str) -> Any:
         if text.startswith("@"):
             source = text[1:]
             text = Path(source).read_text(encoding="utf-8")
-        return json.loads(text, parse_constant=_refuse)
+        given = json.loads(text, parse_constant=_refuse)
     except OSError as error:
-        raise CommandError(f"{source} cannot be read: {error.strerror}") from None
+        raise CommandError(f"{source} cannot be read: {error.strerror}", returncode=MISTAKE) from None
     except (ValueError, RecursionError) as error:
-        raise CommandError(f"{source} holds no valid JSON: {error}") from None
+        raise CommandError(f"{source} holds no valid JSON: {error}", returncode=MISTAKE) from None
+    if not isinstance(given, dict):
+        text = f"{source} holds no JSON object, which the input of a workflow is: {{…}}"
+        raise CommandError(text, returncode=MISTAKE)
+    return given
+
+
+def _hindrance(view: dict[str, Any]) -> str:
+    """Return what keeps an execution, as far as this runtime shows its steps."""
+    shown = view.get("steps")
+    steps = [step for step in shown if isinstance(step, dict)] if isinstance(shown, list) else []
+    waiting = [step.get("step") for step in steps if step.get("status") == QUEUED]
+    if waiting and not any(step.get("status") == IN_FLIGHT for step in steps):
+        return f"no worker has taken it yet: step {waiting[0]} waits; does orbit_worker run, and serve its task?"
+    return "still running"
 
 
 def _refuse(literal: str) -> NoReturn:
