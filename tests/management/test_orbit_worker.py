@@ -13,7 +13,7 @@ from orbit_django.tasks import registry, task
 from tests import databases
 from tests.transports import wire
 
-SECRET = "hunter2"
+SECRET = "hunter2-hunter3"
 HANDLER = 'from orbit_django import task\n@task("shop.pay", version="1")\ndef pay(input): ...\n'
 MANAGE = [sys.executable, "-m", "django", "orbit_worker"]
 

@@ -50,13 +50,15 @@ def test_a_restart_of_the_runtime_costs_one_registration_and_no_run(stage: Stage
 def test_a_runtime_that_is_down_at_the_start_is_waited_for(stage: Stage) -> None:
     stage.runtime.stop()
     worker = stage.worker()
-    wait_for(lambda: worker.log().count("the runtime cannot be reached") >= 2, 20)
-    assert worker.log().count("the runtime cannot be reached") < 10
+    wait_for(lambda: "the runtime cannot be reached" in worker.log(), 20)
+    assert "manage.py orbit_runtime" in worker.log()
     stage.runtime.start()
     stage.start("late")
 
     assert stage.end_of("late")["status"] == "COMPLETED"
     assert len(stage.faults.times("register")) == 1
+    assert worker.log().count("the runtime cannot be reached") <= 2, "at the 1st and the 10th try"
+    assert worker.log().count("the runtime is back") == 1
     worker.signal()
     assert worker.exit_code() == 0
 
