@@ -15,6 +15,7 @@ from orbit_django.exceptions import ConfigurationError
 from orbit_django.tasks import Registry, Task, registry
 
 TAG = "orbit_django"
+_HOW_TO_BEGIN = "write <app>/tasks_orbit.py with a @task handler and list the app in INSTALLED_APPS"
 
 
 def register() -> None:
@@ -93,7 +94,7 @@ def preflight(found: Registry, tasks: Sequence[Task], aliases: Iterable[str]) ->
     if not tasks:
         raise ConfigurationError(
             "no tasks to serve: no tasks_orbit module of an installed app has a @task handler"
-            + (" that is left after --task and --exclude" if len(found) else "")
+            + (" that is left after --task and --exclude" if len(found) else f"; {_HOW_TO_BEGIN}")
         )
     for alias in aliases:
         _check_database(alias)

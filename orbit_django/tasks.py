@@ -15,6 +15,7 @@ from importlib import import_module
 from typing import Any, TypeVar
 
 from django.apps import apps
+from django.db.models import Model
 from django.utils.module_loading import module_has_submodule
 
 from orbit_django import shapes
@@ -22,6 +23,7 @@ from orbit_django.exceptions import ConfigurationError
 from orbit_django.protocol import RESERVED_PREFIX, Contract
 
 MODULE = "tasks_orbit"
+_MISSING: Any = object()
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 
@@ -103,9 +105,9 @@ registry = Registry()
 
 
 def task(  # noqa: PLR0913  (what can be said about a handler, each by name)
-    name: str,
+    name: str = _MISSING,
     *,
-    version: str,
+    version: str = _MISSING,
     atomic: bool = True,
     using: str | None = None,
     output: Any = None,
@@ -117,8 +119,10 @@ def task(  # noqa: PLR0913  (what can be said about a handler, each by name)
     ``name`` and ``version`` are exactly those of the contract (O059). ``atomic`` runs the handler inside the
     transaction that also holds its record and its result. ``using`` is the database alias of that transaction,
     ``output`` a type that overrides the return annotation, ``sensitive`` hides inputs and outputs from people.
-    The function itself is returned unchanged.
+    The function itself is returned unchanged. Raises TypeError when name or version were left out.
     """
+    if callable(name) or name is _MISSING or version is _MISSING:
+        raise TypeError('write @task("name", version="1.0.0")')
 
     def register(function: Function) -> Function:
         try:
@@ -185,6 +189,11 @@ def _input_type(function: Callable[..., Any]) -> Any:
     if not positional or any(item.default is item.empty and item.kind not in variable for item in rest):
         raise ConfigurationError("a handler takes (input, ctx) or (input)")
     found = _evaluated(positional[0].annotation, function)
+    if model := _model_in(found):
+        raise ConfigurationError(
+            f"the input is annotated with the model {model.__name__}, but it is JSON: annotate it with dict, "
+            "a dataclass, a TypedDict or a pydantic model, and look the row up"
+        )
     return found if shapes.holds_shape(found) else None
 
 
@@ -193,7 +202,16 @@ def _output_type(function: Callable[..., Any], declared: Any) -> Any:
     found = _evaluated(annotation if declared is None else declared, function)
     if (typing.get_origin(found) or found) in (str, int, float, bool, list, tuple, set, bytes):
         raise ConfigurationError(f"declares the output {found.__name__}; a handler returns a JSON object")
+    if model := _model_in(found):
+        raise ConfigurationError(f"declares the output {model.__name__}, a model; a handler returns a JSON object")
     return found if shapes.is_shape(found) else None
+
+
+def _model_in(kind: Any) -> type[Model] | None:
+    """Return the Django model that a type is, or is made of."""
+    if isinstance(kind, type) and issubclass(kind, Model):
+        return kind
+    return next(filter(None, map(_model_in, typing.get_args(kind))), None)
 
 
 def _evaluated(annotation: Any, function: Callable[..., Any]) -> Any:

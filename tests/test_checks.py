@@ -139,7 +139,10 @@ def test_e004_a_handler_on_an_unknown_database() -> None:
 
 @pytest.mark.promise("W8")
 def test_no_tasks_no_worker() -> None:
-    assert refusal().startswith("no tasks to serve: no tasks_orbit module")
+    assert refusal() == (
+        "no tasks to serve: no tasks_orbit module of an installed app has a @task handler; write <app>/tasks_orbit.py"
+        " with a @task handler and list the app in INSTALLED_APPS"
+    )
     serve()
     with pytest.raises(ConfigurationError, match="left after --task and --exclude"):
         checks.preflight(registry, (), [])

@@ -10,6 +10,7 @@ import pytest
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.protocol import Contract
 from orbit_django.tasks import Registry, Task, registry, task
+from tests.testapp.models import Charge
 
 if TYPE_CHECKING:
     from somewhere import Delivery, Unknown
@@ -159,6 +160,28 @@ def test_a_wrapped_handler_is_read_through_its_wrapper() -> None:
 @pytest.mark.promise("W8")
 def test_a_function_that_cannot_be_served_is_a_fault_and_no_error(function: Any, reason: str) -> None:
     assert reason in fault(function)
+
+
+@pytest.mark.parametrize("kind", [Charge, list[Charge], Charge | None, "Charge"])
+@pytest.mark.promise("W8")
+def test_a_row_is_no_input_and_no_output(kind: Any) -> None:
+    def pay(input): ...
+
+    pay.__annotations__ = {"input": kind}
+    assert fault(pay).endswith(
+        "the input is annotated with the model Charge, but it is JSON: annotate it with dict, a dataclass, a TypedDict"
+        " or a pydantic model, and look the row up"
+    )
+    registry.faults.clear()
+    pay.__annotations__ = {"return": kind}
+    assert fault(pay).endswith("; a handler returns a JSON object")
+
+
+@pytest.mark.parametrize("declare", [lambda: task(plain), lambda: task("shop.pay"), lambda: task(version="1"), task])
+def test_a_decorator_without_name_or_version_says_how_it_is_written(declare: Callable[[], Any]) -> None:
+    with pytest.raises(TypeError) as caught:
+        declare()
+    assert str(caught.value) == 'write @task("name", version="1.0.0")'
 
 
 @pytest.mark.parametrize("value", ["", " ", " shop.pay", "shop\npay", "a\x00", "\ud800", 1, 1.0, None])
