@@ -13,6 +13,7 @@ from orbit_django import conf, contracts, shapes
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.tasks import Registry, Task, registry
+from orbit_django.transports.base import find_binding
 
 TAG = "orbit_django"
 _HOW_TO_BEGIN = "write <app>/tasks_orbit.py with a @task handler and list the app in INSTALLED_APPS"
@@ -29,7 +30,7 @@ def check_settings(**kwargs: Any) -> list[checks.CheckMessage]:
     """E001: a setting has a value that cannot be used."""
     return [
         checks.Error(text, hint="Change it in settings.ORBIT or in the environment.", id="orbit_django.E001")
-        for text in conf.faults()
+        for text in conf.faults() or _transport_faults()
     ]
 
 
@@ -98,6 +99,15 @@ def preflight(found: Registry, tasks: Sequence[Task], aliases: Iterable[str]) ->
         )
     for alias in aliases:
         _check_database(alias)
+
+
+def _transport_faults() -> list[str]:
+    try:
+        if "." in (path := conf.load().transport):
+            find_binding(path)
+    except ConfigurationError as error:
+        return [str(error)]
+    return []
 
 
 def _type_faults(tasks: Iterable[Task]) -> list[str]:

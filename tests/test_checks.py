@@ -104,6 +104,14 @@ def test_e001_alone_tells_that_the_setting_is_no_dictionary(settings) -> None:
     assert [each[:2] for each in told()] == [("orbit_django.E001", "ORBIT: the setting is to be a dictionary")]
 
 
+@pytest.mark.parametrize("path", ["pigeon", "no.such.module", "os.path"])
+@pytest.mark.promise("W8")
+def test_e001_a_transport_that_cannot_be_used(settings, path: str) -> None:
+    settings.ORBIT = {"TRANSPORT": path}
+    ((check, text, _),) = told()
+    assert (check, text.startswith(f"TRANSPORT: {path!r} ")) == ("orbit_django.E001", True)
+
+
 def test_e002_an_unknown_key_with_a_hint(settings) -> None:
     settings.ORBIT = {"CONCURENCY": 2, "ZZZ": 1}
     assert told() == [

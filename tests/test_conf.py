@@ -97,7 +97,15 @@ def test_a_key_needs_its_certificate(settings, tmp_path: Path) -> None:
     assert conf.faults() == []
 
 
-@pytest.mark.parametrize("value", [5, "SERVER", ["SERVER"]])
+def test_a_certificate_that_cannot_be_read_is_not_told_as_missing(settings, tmp_path: Path) -> None:
+    key = tmp_path / "key.pem"
+    key.touch()
+    settings.ORBIT = {"CLIENT_KEY": key, "CLIENT_CERT": tmp_path / "none.pem"}
+    (only,) = conf.faults()
+    assert only.startswith("CLIENT_CERT: ")
+
+
+@pytest.mark.parametrize("value", [5, "SERVER", ["SERVER"], [], "", 0, False])
 def test_the_setting_is_a_dictionary(settings, value) -> None:
     settings.ORBIT = value
     assert conf.faults() == ["ORBIT: the setting is to be a dictionary"]

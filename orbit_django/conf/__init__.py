@@ -106,7 +106,8 @@ class TokenFile:
                     self._stamp = (stat.st_mtime_ns, stat.st_ino)
         except (OSError, UnicodeDecodeError) as error:
             if not self.seen:
-                raise ConfigurationError(f"WORKER_TOKEN_FILE: {self._path} cannot be read: {error}") from None
+                why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
+                raise ConfigurationError(f"WORKER_TOKEN_FILE: {self._path} cannot be read: {why}") from None
         if not self.seen:
             raise ConfigurationError(f"WORKER_TOKEN_FILE: {self._path} holds no token, or one that no header can carry")
         return self.seen[-1]
@@ -137,7 +138,8 @@ def unknown_keys() -> list[tuple[str, str]]:
 
 
 def _from_project() -> Mapping[str, Any]:
-    given = getattr(settings, "ORBIT", None) or {}
+    given = getattr(settings, "ORBIT", None)
+    given = {} if given is None else given
     if not isinstance(given, Mapping):
         raise ConfigurationError("ORBIT: the setting is to be a dictionary")
     return given
@@ -156,7 +158,7 @@ def _resolve(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         return {}, [str(error)]
     surroundings = from_environment()
     found: dict[str, Any] = {}
-    wrong: list[str] = []
+    wrong: dict[str, str] = {}
     for name in OrbitSettings.__dataclass_fields__:
         sources = (options.get(name), project.get(name.upper()), surroundings.get(name.upper()))
         value = next((value for value in sources if value is not None and value != ""), None)
@@ -165,7 +167,7 @@ def _resolve(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
         try:
             found[name] = READERS[name](value)
         except (TypeError, ValueError, OverflowError) as error:
-            wrong.append(f"{name.upper()}: {error}")
-    if found.get("client_key") and not found.get("client_cert"):
-        wrong.append("CLIENT_KEY: a key needs CLIENT_CERT, the certificate that it belongs to")
-    return found, wrong
+            wrong[name] = f"{name.upper()}: {error}"
+    if "client_key" in found and "client_cert" not in found | wrong:
+        wrong["client_key"] = "CLIENT_KEY: a key needs CLIENT_CERT, the certificate that it belongs to"
+    return found, list(wrong.values())

@@ -15,6 +15,7 @@ from django.conf import settings
 from orbit_django.protocol import MAX_WAIT_MS
 
 LOG_LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
+TRANSPORTS = ("http",)
 MAX_NAME = 255  # what the tables keep of a server's URL and of a worker's id
 
 
@@ -95,10 +96,14 @@ def _between(low: float, high: float) -> Callable[[Any], float]:
         except (TypeError, ValueError, OverflowError):
             number = -1.0
         if not low <= number <= high:
-            raise ValueError(f"expected a number from {low:g} to {high:g}, found {_brief(value)}")
+            raise ValueError(f"expected a number from {_plain(low)} to {_plain(high)}, found {_brief(value)}")
         return number
 
     return read
+
+
+def _plain(number: float) -> str:
+    return str(int(number)) if number == int(number) else f"{number:g}"
 
 
 def _brief(value: Any) -> str:
@@ -132,6 +137,13 @@ def _name(value: Any) -> str:
     return text
 
 
+def _transport(value: Any) -> str:
+    text = _text(value)
+    if text not in TRANSPORTS and "." not in text:
+        raise ValueError(f"{text!r} is unknown; expected {', '.join(map(repr, TRANSPORTS))} or a dotted path")
+    return text
+
+
 def _paths(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise TypeError(f"expected a list of paths, found {type(value).__name__}")
@@ -154,7 +166,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "client_key": _file,
     "proxy": _proxy,
     "log_level": _level,
-    "transport": _text,
+    "transport": _transport,
     "grpc_target": _text,
     "runtime": _name,
     "worker_id": _name,

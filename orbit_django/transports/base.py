@@ -6,8 +6,12 @@ waiting, no session handling. Every call ends within its time limit.
 
 from __future__ import annotations
 
-from typing import Protocol
+from collections.abc import Callable
+from typing import Any, Protocol
 
+from django.utils.module_loading import import_string
+
+from orbit_django.exceptions import ConfigurationError
 from orbit_django.protocol import Assignment, Kind, Receipt, Registration, Session
 
 
@@ -43,3 +47,22 @@ class Transport(Protocol):
     def close(self) -> None:
         """Let go of every connection."""
         ...
+
+
+def find_binding(path: str) -> Callable[..., Any]:
+    """Return the callable at a dotted path that TRANSPORT names; raises ConfigurationError."""
+    try:
+        found = import_string(path)
+    except ImportError as error:
+        raise ConfigurationError(f"TRANSPORT: {path!r} cannot be imported: {error}") from None
+    if not callable(found):
+        kind = type(found).__name__
+        raise ConfigurationError(f"TRANSPORT: {path!r} is a {kind}; expected a callable that takes the settings")
+    return found  # type: ignore[no-any-return]
+
+
+def check_binding(made: Any, path: str) -> None:
+    """Raise ConfigurationError when what a callable made is no binding."""
+    wanted = ("server", "register", "poll", "heartbeat", "send", "unregister", "close")
+    if missing := [name for name in wanted if not hasattr(made, name)]:
+        raise ConfigurationError(f"TRANSPORT: what {path!r} returned is no binding; it lacks {', '.join(missing)}")

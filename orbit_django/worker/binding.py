@@ -4,12 +4,10 @@ from __future__ import annotations
 
 from urllib.parse import urlsplit
 
-from django.utils.module_loading import import_string
-
 from orbit_django.conf import OrbitSettings
 from orbit_django.conf.addresses import is_loopback
 from orbit_django.exceptions import ConfigurationError
-from orbit_django.transports.base import Transport
+from orbit_django.transports.base import Transport, check_binding, find_binding
 from orbit_django.transports.http import HttpTransport
 
 
@@ -30,10 +28,8 @@ def open_transport(settings: OrbitSettings) -> Transport:
         )
     if "." not in settings.transport:
         raise ConfigurationError(f"TRANSPORT: {settings.transport!r} is unknown; expected 'http' or a dotted path")
-    try:
-        opened: Transport = import_string(settings.transport)(settings)
-    except ImportError as error:
-        raise ConfigurationError(f"TRANSPORT: {settings.transport!r} cannot be imported: {error}") from None
+    opened: Transport = find_binding(settings.transport)(settings)
+    check_binding(opened, settings.transport)
     return opened
 
 

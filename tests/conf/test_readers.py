@@ -50,6 +50,17 @@ def test_what_is_no_number_in_range_is_refused(name: str, value: object) -> None
         READERS[name](value)
 
 
+def test_limits_are_told_in_plain_digits() -> None:
+    with pytest.raises(ValueError, match="expected a number from 0 to 1000000000, found -1"):
+        READERS["drain_timeout"](-1)
+
+
+def test_a_transport_is_known_or_a_dotted_path() -> None:
+    assert READERS["transport"]("shop.wire.open") == "shop.wire.open"
+    with pytest.raises(ValueError, match="'pigeon' is unknown; expected 'http' or a dotted path"):
+        READERS["transport"]("pigeon")
+
+
 def test_a_very_long_value_is_not_repeated_in_full() -> None:
     with pytest.raises(ValueError, match="found '1") as caught:
         READERS["concurrency"]("1" * 3000)

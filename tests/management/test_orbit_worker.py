@@ -106,7 +106,7 @@ def test_a_wrong_option_is_one_line(mistake, arguments: list[str], line: str) ->
 @pytest.mark.promise("W8")
 def test_no_tasks_is_one_line(mistake, monkeypatch) -> None:
     monkeypatch.setattr(registry, "_tasks", {})
-    assert mistake().startswith("no tasks to serve: no tasks_orbit module of an installed app has a @task handler; write ")
+    assert mistake().startswith("no tasks to serve: no tasks_orbit module of an installed app has a @task handler; ")
 
 
 @pytest.mark.parametrize("name", ["shop.pay", "orbit.pay"])
