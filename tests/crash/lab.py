@@ -190,8 +190,8 @@ class Experiment:
             self._evidence.commits.append(self._proxy.strike(strike.how))
 
     def _lock(self, strike: Strike) -> None:
-        """Have another program hold the database file's one write lock."""
-        holder = sqlite3.connect(connection.settings_dict["NAME"], timeout=5, isolation_level=None)
+        """Have another program hold the database file's one write lock, unless a paused worker holds it already."""
+        holder = sqlite3.connect(connection.settings_dict["NAME"], timeout=0.2, isolation_level=None)
         with suppress(sqlite3.OperationalError):
             holder.execute("BEGIN IMMEDIATE")
         self._for_a_while(strike, holder.close)
