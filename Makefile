@@ -12,10 +12,10 @@ ARGS ?=
 DJANGO ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test coverage check format bench lock clean
+.PHONY: help setup demo test coverage check format bench crash crash-mutants lock clean
 
 help:  ## show this list
-	@grep -hE '^[a-z]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z]+):.*## (.*)/  make \1\t\2/' | expand -t 16
+	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
 	@echo '  Hand arguments on with ARGS, for example: make test ARGS="-k outbox -x"'
 	@echo '  With the newest Django:    make test VENV=.venv-next DJANGO=next PYTHON=python3.12'
 
@@ -47,6 +47,13 @@ format: $(VENV)/.development  ## let ruff repair and format what it can
 
 bench: $(VENV)/.development  ## run the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+crash: $(VENV)/.development  ## the crash laboratory, on every database that answers; ARGS="--db sqlite --schedules 20"
+	@$(BIN)/python -m tests.crash $(ARGS)
+	@$(if $(ARGS),true,CRASH_LONG=1 $(BIN)/python tests/run.py tests/crash/test_provider.py)
+
+crash-mutants: $(VENV)/.development  ## break the package on purpose and see that the laboratory notices
+	@$(BIN)/python -m tests.crash.mutants $(ARGS)
 
 lock: $(VENV)/.development  ## pin the requirement files again, to the newest versions
 	UV=$(abspath $(BIN)/uv) requirements/lock.sh

@@ -19,11 +19,11 @@ from orbit_django.embedded.server import EmbeddedRuntime, handler
 from orbit_django.models import Effect, IdempotencyRecord, OutboxMessage
 from tests.crash.invariants import Evidence, violations
 from tests.crash.lab_handlers import FOLDER
-from tests.crash.nursery import Nursery, end
+from tests.crash.nursery import Nursery, end, is_alive
 from tests.crash.proxy import Proxy
 from tests.crash.schedule import Schedule, Start, Strike, schedule
 from tests.crash.world import TOKEN
-from tests.processes import ListeningFaults
+from tests.processes import ListeningFaults, wait_for
 from tests.testapp.models import Charge
 
 WORKERS, LOOPS = 2, 4
@@ -122,6 +122,9 @@ class Experiment:
             self._proxy.lift()
         while time.monotonic() < deadline and not self._is_over():
             Event().wait(0.05)
+        for process in self._workers:  # what they still hold they report before they go
+            os.kill(process, signal.SIGTERM)
+        wait_for(lambda: not any(map(is_alive, self._workers)), 20)
 
     def _is_over(self) -> bool:
         with self._runtime.lock:
