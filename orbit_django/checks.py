@@ -43,7 +43,7 @@ def check_keys(**kwargs: Any) -> list[checks.CheckMessage]:
     return [
         checks.Error(
             f"settings.ORBIT has the unknown key {key!r}.",
-            hint=f"Did you mean {close!r}?" if close else "The README lists every key.",
+            hint=f"Did you mean {close!r}?" if close else "docs/operations.md lists every key.",
             id="orbit_django.E002",
         )
         for key, close in unknown
