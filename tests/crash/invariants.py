@@ -152,11 +152,13 @@ def _concurrent(evidence: Evidence) -> Iterator[str]:
             runs[line["run"]].end = line["end"]
     for one, two in combinations(sorted(runs.values(), key=lambda run: run.begin), 2):
         is_over = one.end - SLACK_SECONDS <= two.begin
-        if one.key == two.key and not is_over and not _is_excused(evidence, one, two.begin):
+        if one.key == two.key and not is_over and not _is_excused(evidence, one, two):
             yield f"two runs of {one.key} at once, in {one.process} and {two.process}, from {two.begin:.3f}"
 
 
-def _is_excused(evidence: Evidence, run: Run, until: float) -> bool:
+def _is_excused(evidence: Evidence, one: Run, two: Run) -> bool:
+    """Say whether the first lost its hold on the key, or the second had lost it before its handler began."""
     struck = [(commit.at, commit.at) for commit in evidence.commits if commit.struck.is_set()]
-    paused = [(begin, end) for process, begin, end in evidence.pauses if process == run.process]
-    return any(begin <= until and end >= run.begin for begin, end in [*evidence.outages, *struck, *paused])
+    both = (one.process, two.process)
+    paused = [(begin, end) for process, begin, end in evidence.pauses if process in both]
+    return any(begin <= two.begin and end >= one.begin for begin, end in [*evidence.outages, *struck, *paused])
