@@ -50,14 +50,17 @@ def check_keys(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
-def check_handlers(**kwargs: Any) -> list[checks.CheckMessage]:
-    """E003: a handler cannot be served; E004: a handler names a database alias that does not exist."""
-    found: list[checks.CheckMessage] = [
-        checks.Error(text, hint="A worker will not start.", id="orbit_django.E003") for text in registry.faults
-    ]
-    found += [checks.Error(text, id="orbit_django.E003") for text in _type_faults(registry)]
-    found += [checks.Error(text, id="orbit_django.E004") for text in _alias_faults(registry)]
-    return found
+def check_handlers(databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """E003: a handler cannot be served; E004: a handler names a database alias that does not exist.
+
+    Only a worker is stopped by them. A check that names databases is that of ``migrate``, which an error would stop
+    as well, so that it is given warnings.
+    """
+    level = checks.ERROR if databases is None else checks.WARNING
+    hint = "A worker will not start."
+    told = [(text, "E003") for text in (*registry.faults, *_type_faults(registry))]
+    told += [(text, "E004") for text in _alias_faults(registry)]
+    return [checks.CheckMessage(level, text, hint=hint, id=f"orbit_django.{code}") for text, code in told]
 
 
 def check_starts(**kwargs: Any) -> list[checks.CheckMessage]:
@@ -125,6 +128,8 @@ def _alias_faults(tasks: Iterable[Task]) -> list[str]:
 
 
 def _check_database(alias: str) -> None:
+    if not connections[alias].settings_dict.get("AUTOCOMMIT", True):
+        raise ConfigurationError(f"DATABASES[{alias!r}] has AUTOCOMMIT off: transactions could not be told to end")
     if dialect_of(alias).is_in_memory():
         raise ConfigurationError(
             f"DATABASES[{alias!r}] is an SQLite database in memory: each thread of a worker would see its own; "

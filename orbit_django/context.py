@@ -161,6 +161,14 @@ class TaskContext:
         return None if remaining is None else int(remaining * 1000)
 
     @property
+    def is_over(self) -> bool:
+        """Whether the runtime has surely ended the attempt: a timeout has passed since it was received here.
+
+        A deadline alone proves nothing; the runtime's clock may be another one.
+        """
+        return self.timeout_ms is not None and self.remaining_ms == 0
+
+    @property
     def is_cancelled(self) -> bool:
         """Whether the handler should stop: the runtime said so, or the deadline has passed."""
         return self.cancelled.is_set()

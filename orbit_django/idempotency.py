@@ -252,10 +252,10 @@ def _take(
 
 
 def _is_leased(held: IdempotencyRecord, dialect: Dialect) -> bool:
-    """Return whether a claim that was committed on its own still lives."""
-    if held.status != Status.RUNNING or held.lease_ms is None:
+    """Return whether a claim that was committed on its own still lives, or may be about to be renewed."""
+    if held.status != Status.RUNNING or not held.lease_ms:
         return False
-    return held.lease_ms >= dialect.read_now_ms()
+    return held.lease_ms >= dialect.read_now_ms() or dialect.has_waited()
 
 
 def _noted(history: str, worker_id: str) -> str:

@@ -95,9 +95,19 @@ def claim_due(
         return []
     mark = uuid4().hex
     with dialect.writing():
+        if dialect.has_waited():
+            return []  # whoever holds them was kept from filing the answers; the next look is soon
         rows.filter(pk__in=sorted(found)).update(sender=mark, due_at=dialect.now_ms(HOLD_SECONDS))
     held = OutboxMessage.objects.using(using).select_related("record").filter(pk__in=found, sender=mark)
     return list(held.order_by("pk"))
+
+
+def renew(message: OutboxMessage) -> bool:
+    """Hold a message anew for its sender; return False when somebody else has taken it meanwhile."""
+    using = _alias(message)
+    with dialect_of(using).writing():
+        rows = OutboxMessage.objects.using(using).pending().filter(pk=message.pk, sender=message.sender)
+        return rows.update(due_at=dialect_of(using).now_ms(HOLD_SECONDS)) == 1
 
 
 def settle(message: OutboxMessage, receipt: Receipt) -> None:

@@ -15,7 +15,7 @@ from typing import Any, ClassVar
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
-from django.db.utils import DatabaseError, InterfaceError, OperationalError
+from django.db.utils import DatabaseError, InterfaceError, InternalError, OperationalError
 
 from orbit_django.models import IdempotencyRecord
 
@@ -80,6 +80,10 @@ class Dialect(ABC):
         """Hold whatever serialises writers of this database while a transaction that writes is open."""
         yield
 
+    def has_waited(self) -> bool:
+        """Return whether this writer waited so long that what looks expired may only have been kept from renewal."""
+        return False
+
     def prepare(self) -> None:  # noqa: B027  (most need nothing)
         """Set up a fresh connection of a worker."""
 
@@ -93,7 +97,10 @@ class Dialect(ABC):
 
     def is_connection_lost(self, error: BaseException) -> bool:
         """Return whether the database cannot be reached, or was lost on the way."""
-        return isinstance(error, OperationalError | InterfaceError) and self._is_lost(self.code_of(error))
+        code = self.code_of(error)
+        if isinstance(error, InternalError) and code is None:
+            return False
+        return isinstance(error, OperationalError | InterfaceError | InternalError) and self._is_lost(code)
 
     def is_definite(self, error: BaseException) -> bool:
         """Return whether an error out of COMMIT proves that nothing was committed."""

@@ -11,6 +11,7 @@ from orbit_django.dialects.base import Claimed, SavepointGuard, table_of
 from orbit_django.models import IdempotencyRecord
 
 LOCK_WAIT_TIMEOUT = 1205
+AWAY = {1040, 1044, 1045, 1053, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1290, 1927}  # codes below the client's own
 
 
 class MysqlDialect(SavepointGuard):
@@ -70,9 +71,7 @@ class MysqlDialect(SavepointGuard):
         return error.args[0] if error.args and isinstance(error.args[0], int) else None
 
     def _is_lost(self, code: Any) -> bool:
-        return (
-            code is None or code == 0 or code in {1040, 1053, 1152, 1158, 1159, 1160, 1161, 1927} or 2000 <= code < 2100
-        )
+        return not code or code in AWAY or 2000 <= code < 2100
 
     @property
     def _is_mariadb(self) -> bool:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+import time
 from collections.abc import Collection, Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -17,6 +18,7 @@ from orbit_django.dialects.base import Claimed, SavepointGuard, table_of
 from orbit_django.models import IdempotencyRecord
 
 BUSY_TIMEOUT_MS = 20_000
+LONG_WAIT_SECONDS = 1.0
 _locks: dict[str, threading.Lock] = {}
 _locks_lock = threading.Lock()
 
@@ -51,13 +53,19 @@ class SqliteDialect(SavepointGuard):
         if self.connection.in_atomic_block or self.is_in_memory():
             yield
             return
+        began = time.monotonic()
         path = str(self.connection.settings_dict["NAME"])
         with _locks_lock:
             lock = _locks.setdefault(path, threading.Lock())
         with lock, _open_lock_file(path) as file:
             if file is not None and fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX)
+            self.connection.orbit_waited = time.monotonic() - began  # type: ignore[attr-defined]  # ours alone
             yield
+
+    def has_waited(self) -> bool:
+        """Return whether a long transaction kept all writers waiting: others may not have renewed what is theirs."""
+        return float(getattr(self.connection, "orbit_waited", 0.0)) > LONG_WAIT_SECONDS
 
     def prepare(self) -> None:
         """Let readers and the writer work side by side, and wait for other programs instead of failing."""

@@ -69,7 +69,7 @@ class Answer:
         code, message = _shown(hide(code), CODE_LIMIT), _shown(hide(message), TEXT_LIMIT)
         if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             text = f"{self.status} {code or what}: {message}"
-            return NoAnswerError(text, is_maybe_processed=error is None)
+            return NoAnswerError(text)
         is_from_runtime = error is not None or self._is_plain_refusal()
         return RefusedError(self.status, code, message, is_from_runtime=is_from_runtime, what=what)
 

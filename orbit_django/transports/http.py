@@ -97,6 +97,8 @@ class HttpTransport:
             raise UnknownSessionError(self._connection.redact(message)[:500])
 
     def _read(self, answer: Answer, read: Callable[[object], Word], *, report: str = "") -> Word:
+        if report and HTTPStatus.OK < answer.status < HTTPStatus.MULTIPLE_CHOICES:
+            raise NoAnswerError(f"{answer.status} is no acknowledgement of a report")
         if answer.status != HTTPStatus.OK:
             raise self._failure(answer, report)
         try:

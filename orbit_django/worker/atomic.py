@@ -59,9 +59,10 @@ class AtomicRun:
             result = invoke(delivery.task, delivery.assignment, delivery.context, scope)
             output = encode(delivery.task, result, delivery.assignment.token, self._ledger.settings.max_body_bytes)
             enclosure.take_back()
+            began = self._ledger.patience.now()
             message = self._ledger.append(delivery, idempotency.finish(verdict, output=output))
         enclosure.run_hooks(scope)
-        return message
+        return self._ledger.still_held(message, began)
 
     def _is_worth_another_try(self, delivery: Delivery, enclosure: Enclosure, cause: BaseException) -> bool:
         """Return whether the same delivery is to be tried again after this error.

@@ -62,6 +62,7 @@ class ClaimedRun:
         repeat = partial(self._ledger.patience.repeat, delivery.context, using=delivery.using, has_run=True)
         delivery.context.effects = ClaimedEffects(claim, self._ledger.redact(delivery), repeat)
         output = error = None
+        housekeeping.rest(delivery.using)  # it may idle for longer than the database lets it
         try:
             output = self._work(delivery)
         except (HandlerError, TransactionEndedError) as raised:

@@ -45,7 +45,7 @@ class Enclosure:
 
     def __enter__(self) -> Self:
         """Open the transaction."""
-        connection = connections[self._using]
+        connection = self._connection = connections[self._using]
         self._is_outermost = not connection.in_atomic_block
         with ExitStack() as stack:
             stack.enter_context(dialect_of(self._using).writing())
@@ -61,7 +61,8 @@ class Enclosure:
         is_finished = kind is None and self.phase is Phase.FINISH
         if kind is None:
             self.phase = Phase.COMMIT
-        self.had_errors = connections[self._using].errors_occurred
+        self._restore()
+        self.had_errors = self._connection.errors_occurred
         self._stack.__exit__(kind, error, trace)
         if is_finished and self._is_outermost and not self._is_committed:
             raise TransactionEndedError("the transaction was rolled back when it should have been committed")
@@ -77,9 +78,12 @@ class Enclosure:
         Hooks for after the commit are set aside: one that raises must not look like a failed commit, nor keep the
         others from running.
         """
-        connection = connections[self._using]
+        if self._restore():
+            raise TransactionEndedError("the handler replaced the connection that its transaction belongs to")
+        connection = self._connection
         if connection.atomic_blocks != self._blocks:
             housekeeping.discard(self._using)
+            self._connection = connections[self._using]
             raise TransactionEndedError("the handler left an atomic block open, or left the one it was called in")
         if connection.get_rollback():
             raise TransactionEndedError(
@@ -91,6 +95,15 @@ class Enclosure:
             self._hooks, connection.run_on_commit = connection.run_on_commit, []
             transaction.on_commit(self._committed, using=self._using)
         self.phase = Phase.FINISH
+
+    def _restore(self) -> bool:
+        """Put the connection back that the transaction belongs to; return whether it was another one."""
+        other = connections[self._using]
+        if other is self._connection:
+            return False
+        other.close()
+        connections[self._using] = self._connection
+        return True
 
     def run_hooks(self, scope: contextvars.Context) -> None:
         """Run what the handler registered for after the commit, each on its own."""

@@ -21,6 +21,8 @@ from orbit_django.worker.patience import Patience
 
 logger = logging.getLogger(__name__)
 
+CANNOT = "this worker cannot execute the delivery; its log says why"
+
 
 class Executor:
     """Turns assignments into committed outcomes; safe from many threads."""
@@ -44,6 +46,10 @@ class Executor:
             return self._counted(delivery) if assignment.redelivery else self.run(delivery)
         except AbandonedError:
             return Deferred.DROPPED
+        except Exception:  # a fault of ours, or a delivery that this database cannot keep, must not come for ever
+            logger.exception("a delivery could not be executed", extra=about(assignment))
+            error = self.ledger.encoded(Failure(Code.UNHANDLED_EXCEPTION, CANNOT, retryable=True))
+            return self.ledger.report_bare(assignment, context, self._database, error)
 
     def run(self, delivery: Delivery) -> Result:
         """Go the way that the task's declaration asks for."""

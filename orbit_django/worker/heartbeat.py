@@ -55,7 +55,7 @@ class Heartbeat:
         """Open a session when no loop is free to do it, or replace the one in doubt."""
         if len(self._held):
             try:
-                self._session.current()
+                self._session.current(is_draining=True)
             except StoppedError:
                 return CALL_SECONDS / 10
         return NO_SESSION_WAIT_SECONDS

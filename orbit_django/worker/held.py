@@ -14,6 +14,7 @@ class Held:
     def __init__(self) -> None:
         self._changed = threading.Condition()
         self._contexts: dict[str, TaskContext] = {}
+        self._ended: set[str] = set()
         self._is_closed = False
 
     def __len__(self) -> int:
@@ -31,6 +32,13 @@ class Held:
         """Let go of a delivery."""
         with self._changed:
             self._contexts.pop(context.token, None)
+            self._ended.discard(context.token)
+            self._changed.notify_all()
+
+    def reporting(self, context: TaskContext) -> None:
+        """Note that a delivery's handler has ended: it is only held until its report was tried."""
+        with self._changed:
+            self._ended.add(context.token)
             self._changed.notify_all()
 
     def cancel(self, tokens: Iterable[str]) -> None:
@@ -48,7 +56,7 @@ class Held:
             context.cancelled.cancel(CancelReason.SHUTDOWN)
 
     def close_when_empty(self, seconds: float) -> bool:
-        """Wait until nothing is held and then take nothing more; return whether it came to that."""
+        """Wait until no handler runs and then take nothing more; return whether it came to that."""
         with self._changed:
-            self._is_closed = self._changed.wait_for(lambda: not self._contexts, seconds)
+            self._is_closed = self._changed.wait_for(lambda: len(self._contexts) == len(self._ended), seconds)
             return self._is_closed

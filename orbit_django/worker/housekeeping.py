@@ -24,6 +24,12 @@ def after_task() -> list[str]:
     return left
 
 
+def rest(alias: str) -> None:
+    """Close this thread's connection unless somebody's transaction is open on it; the next use opens a new one."""
+    if not connections[alias].in_atomic_block:
+        connections[alias].close()
+
+
 def discard(alias: str) -> None:
     """Close this thread's connection whatever state it is in; the next use opens a new one."""
     connection = connections[alias]

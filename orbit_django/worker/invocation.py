@@ -58,7 +58,7 @@ def encode(task: Task, result: Any, token: str, limit: int) -> str:
         return payloads.encode_output(value, limit, token)
     except PayloadError as error:
         raise HandlerError from ResultError(error)
-    except (PayloadTooLargeError, RecursionError) as error:
+    except Exception as error:  # the result's own code may raise anything
         raise HandlerError from error
 
 

@@ -16,7 +16,7 @@ from orbit_django import idempotency, outbox, payloads
 from orbit_django.conf import OrbitSettings
 from orbit_django.context import TaskContext
 from orbit_django.logs import about
-from orbit_django.models import IdempotencyRecord
+from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.payloads import cut
 from orbit_django.protocol import Assignment, Code, Failure
 from orbit_django.verdicts import Busy, Claim, Conflict, Poison, Stored, Verdict
@@ -48,6 +48,13 @@ class Ledger:
     def append(self, delivery: Delivery, record: IdempotencyRecord, error: str | None = None) -> Result:
         """Write the report of an outcome into the open transaction."""
         return outbox.append(delivery.assignment, self.origin, using=delivery.using, record=record, error=error)
+
+    def still_held(self, message: Result, began: float) -> Result:
+        """Return the message, or DROPPED when the commit and the hooks took so long that another sender has it."""
+        is_old = self.patience.now() - began > outbox.HOLD_SECONDS / 3
+        if is_old and isinstance(message, OutboxMessage) and not outbox.renew(message):
+            return Deferred.DROPPED
+        return message
 
     def replay(self, delivery: Delivery, verdict: Stored | Conflict | Busy) -> Result:
         """Append the report of what stands already, under the new token."""
@@ -103,7 +110,10 @@ class Ledger:
 
     def failure(self, delivery: Delivery, cause: BaseException) -> Failure:
         """Return the failure that reports what went wrong; log it once."""
-        failure = failure_of(cause, delivery.context, self.redact(delivery))
+        try:
+            failure = failure_of(cause, delivery.context, self.redact(delivery))
+        except Exception:  # noqa: BLE001  (an exception is the handler's code as well)
+            failure = Failure(Code.UNHANDLED_EXCEPTION, type(cause).__name__, retryable=True)
         extra = about(delivery.assignment, code=failure.code, error=cut(failure.message, 200), again=failure.retryable)
         if failure.code == Code.UNHANDLED_EXCEPTION:
             logger.error("a task failed", exc_info=cause, extra=extra)
@@ -116,8 +126,12 @@ class Ledger:
         return lambda text: self.settings.redact(text).replace(delivery.assignment.token, "********")
 
     def encoded(self, failure: Failure) -> str:
-        """Return a failure's fields as text that fits the runtime's limit."""
-        return payloads.encode_failure(failure, self.settings.max_body_bytes)
+        """Return a failure's fields as text that fits the runtime's limit; its details are the handler's objects."""
+        try:
+            return payloads.encode_failure(failure, self.settings.max_body_bytes)
+        except Exception:  # noqa: BLE001  (they may raise anything when they are looked at)
+            bare = Failure(Code.UNHANDLED_EXCEPTION, "a failure whose details can not be shown", failure.retryable)
+            return payloads.encode_failure(bare, self.settings.max_body_bytes)
 
     def patiently(self, delivery: Delivery, step: Callable[[], T], *, has_run: bool = False) -> T:
         """Repeat a database step while the database is away."""

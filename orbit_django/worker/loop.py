@@ -88,6 +88,8 @@ class PollLoop:
         except NoAnswerError as error:
             return self._unanswered(session, error)
         except (RefusedError, ConfigurationError) as error:  # the latter: a token file that went bad
+            if isinstance(error, RefusedError) and not error.is_from_runtime:
+                rooms.session.doubt(session.session_id)  # somebody in between may have swallowed an assignment
             return self._refused(error)
         self._refusal = ""
         if assignment is None:
@@ -148,6 +150,7 @@ class PollLoop:
         finally:
             housekeeping.after_task()
         if isinstance(result, OutboxMessage):
+            rooms.held.reporting(context)
             rooms.relay.deliver(result)
             housekeeping.before_task()
         return result is not Deferred.PARKED

@@ -75,10 +75,14 @@ class Patience:
             housekeeping.discard(using)
             if failures > 1:
                 self._gate.close(cause)
-        if not has_run and context.remaining_ms == 0:
+        if not has_run and context.is_over:
             raise AbandonedError
         if self._halt.wait(delay_after(failures, 0.05, 1.0)) or self._is_leaving():
             raise AbandonedError
+
+    def now(self) -> float:
+        """Return the monotonic time."""
+        return self._clock.monotonic()
 
     def succeeded(self) -> None:
         """Note that the database answers."""

@@ -50,20 +50,21 @@ class SessionHolder:
         self._doubted_at: float | None = None
         self._is_registering = False
         self._is_closed = False
+        self._closed = threading.Event()
         self.count = 0  # sessions opened so far
 
     def peek(self) -> Session | None:
         """Return the current session without waiting."""
         return self._session
 
-    def current(self) -> Session:
+    def current(self, *, is_draining: bool = False) -> Session:
         """Return the session to use, opening one when there is none; blocks while the runtime is away.
 
-        Raises StoppedError when the worker stops meanwhile.
+        Raises StoppedError when the worker stops meanwhile; with ``is_draining`` only when the session was given back.
         """
         while True:
             with self._changed:
-                self._check_stopped()
+                self._check_stopped(is_draining)
                 wait = self._wait_seconds()
                 if self._session is not None and wait is None:
                     return self._session
@@ -72,7 +73,7 @@ class SessionHolder:
                     continue
                 self._is_registering = True
             try:
-                self._replace()
+                self._replace(is_draining)
             finally:
                 with self._changed:
                     self._is_registering = False
@@ -104,13 +105,15 @@ class SessionHolder:
         """Give the session back, once; what it still holds is redelivered at once (O110)."""
         with self._changed:
             self._is_closed = True
+            self._closed.set()
+            self._changed.wait_for(lambda: not self._is_registering, CLOSE_SECONDS)  # it gives its session back itself
             session, self._session = self._session, None
             self._changed.notify_all()
         if session is not None:
             self._give_back(session)
 
-    def _check_stopped(self) -> None:
-        if self._is_closed or self._stop.is_set():
+    def _check_stopped(self, is_draining: bool) -> None:
+        if self._is_closed or (self._stop.is_set() and not is_draining):
             raise StoppedError
 
     def _wait_seconds(self) -> float | None:
@@ -121,8 +124,8 @@ class SessionHolder:
         left = self._doubted_at + limit - self._clock.monotonic()
         return max(left, 0.0) if len(self._held) else 0.0
 
-    def _replace(self) -> None:
-        session = self._register()
+    def _replace(self, is_draining: bool) -> None:
+        session = self._register(is_draining)
         with self._changed:
             surplus: Session | None = session
             if not self._is_closed:
@@ -132,7 +135,7 @@ class SessionHolder:
         if surplus is not None:
             self._give_back(surplus)
 
-    def _register(self) -> Session:
+    def _register(self, is_draining: bool) -> Session:
         backoff, failures = Backoff(), 0
         while True:
             try:
@@ -144,8 +147,8 @@ class SessionHolder:
                 wait = self._refused(error, backoff)
             else:
                 break
-            if self._stop.wait(wait):
-                raise StoppedError
+            (self._closed if is_draining else self._stop).wait(wait)
+            self._check_stopped(is_draining)
         if failures:
             logger.warning("the runtime is back", extra={"failures": failures})
         for warning in session.warnings:

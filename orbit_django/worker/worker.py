@@ -247,4 +247,4 @@ class Nudged:
 
 def aliases_of(settings: OrbitSettings, tasks: Iterable[Task]) -> tuple[str, ...]:
     """Return every database alias that these tasks keep records in."""
-    return tuple(sorted({settings.database, *(task.using for task in tasks if task.using)}))
+    return tuple(sorted({settings.database, *(task.using for task in tasks if task.using)}, key=str))
