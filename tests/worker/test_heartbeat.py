@@ -119,10 +119,19 @@ def test_a_lost_session_is_left_to_the_loops_when_nothing_is_held(world: World) 
     assert len(world.transport.named("register")) == 1
 
 
-def test_a_worker_that_stops_opens_no_session(world: World) -> None:
+@pytest.mark.promise("W2", "W3")
+def test_a_session_lost_while_handlers_drain_is_opened_again(world: World) -> None:
     world.held.add(context())
     world.holder.lost("session-1")
     world.stop.set()
+    world.heartbeat.step()
+
+    assert len(world.transport.named("register")) == 2
+
+
+def test_a_session_that_was_given_back_is_not_opened_again(world: World) -> None:
+    world.held.add(context())
+    world.holder.close()
 
     assert world.heartbeat.step() > 0.5
     assert len(world.transport.named("register")) == 1
