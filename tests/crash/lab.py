@@ -2,7 +2,6 @@
 
 import heapq
 import json
-import os
 import shutil
 import signal
 import sqlite3
@@ -19,7 +18,7 @@ from orbit_django.embedded.server import EmbeddedRuntime, handler
 from orbit_django.models import Effect, IdempotencyRecord, OutboxMessage
 from tests.crash.invariants import Evidence, violations
 from tests.crash.lab_handlers import FOLDER
-from tests.crash.nursery import Nursery, end, is_alive
+from tests.crash.nursery import Nursery
 from tests.crash.proxy import Proxy
 from tests.crash.schedule import Schedule, Start, Strike, schedule
 from tests.crash.world import TOKEN
@@ -123,8 +122,8 @@ class Experiment:
         while time.monotonic() < deadline and not self._is_over():
             Event().wait(0.05)
         for process in self._workers:  # what they still hold they report before they go
-            os.kill(process, signal.SIGTERM)
-        wait_for(lambda: not any(map(is_alive, self._workers)), 20)
+            self._nursery.send(process, signal.SIGTERM)
+        wait_for(lambda: not any(map(self._nursery.is_alive, self._workers)), 20)
 
     def _is_over(self) -> bool:
         with self._runtime.lock:
@@ -142,7 +141,7 @@ class Experiment:
 
     def _end_workers(self) -> None:
         for process in self._workers:
-            end(process)
+            self._nursery.send(process, signal.SIGKILL)
 
     def _start(self, start: Start) -> None:
         with self._runtime.changing() as runtime:
@@ -156,20 +155,15 @@ class Experiment:
 
     def _kill(self, strike: Strike) -> None:
         process = self._workers[strike.worker]
-        end(process)
+        self._nursery.send(process, signal.SIGKILL)
         self._evidence.deaths[process] = time.monotonic()
         self._workers[strike.worker] = self._hatch(strike.worker)
 
     def _stop(self, strike: Strike) -> None:
         process, now = self._workers[strike.worker], time.monotonic()
-        os.kill(process, signal.SIGSTOP)
+        self._nursery.send(process, signal.SIGSTOP)
         self._evidence.pauses.append((process, now, now + strike.seconds + 0.3))
-
-        def go_on() -> None:
-            with suppress(ProcessLookupError):
-                os.kill(process, signal.SIGCONT)
-
-        self._at(now + strike.seconds, go_on)
+        self._at(now + strike.seconds, lambda: self._nursery.send(process, signal.SIGCONT))
 
     def _cut(self, strike: Strike) -> None:
         assert self._proxy is not None

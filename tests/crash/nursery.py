@@ -1,7 +1,7 @@
 """A process that has everything loaded and forks workers from itself, so that a new one is there at once.
 
-`python -m tests.crash.nursery` reads one JSON object per line: arguments, environment, log; it answers each with the
-number of the new process. Its children end with it.
+`python -m tests.crash.nursery` reads one JSON object per line and answers each with one number. Only this process
+signals its children, and only those that it has not waited for: their numbers cannot belong to anybody else by now.
 """
 
 import json
@@ -10,16 +10,13 @@ import random
 import signal
 import subprocess
 import sys
-from contextlib import suppress
 from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
-from tests.processes import wait_for
-
 
 class Nursery:
-    """The parent's side; usable as a context manager."""
+    """The other side of that process; usable as a context manager."""
 
     def __init__(self, environment: dict[str, str]) -> None:
         command = [sys.executable, "-m", "tests.crash.nursery"]
@@ -35,50 +32,58 @@ class Nursery:
 
     def hatch(self, arguments: list[str], environment: dict[str, str], log: Path) -> int:
         """Start a worker; return its process number."""
+        return self._ask(arguments=arguments, environment=environment, log=str(log))
+
+    def send(self, process: int, number: int) -> bool:
+        """Send a signal to a worker; return whether it was there. After SIGKILL it is gone."""
+        return bool(self._ask(process=process, signal=number))
+
+    def is_alive(self, process: int) -> bool:
+        """Say whether a worker has not ended."""
+        return self.send(process, 0)
+
+    def _ask(self, **asked: Any) -> int:
         assert self._process.stdin is not None
         assert self._process.stdout is not None
-        asked = {"arguments": arguments, "environment": environment, "log": str(log)}
         self._process.stdin.write(json.dumps(asked) + "\n")
         self._process.stdin.flush()
         return int(self._process.stdout.readline())
 
 
-def end(process: int) -> None:
-    """Kill -9 a process of the nursery, and wait until it is gone."""
-    with suppress(ProcessLookupError):
-        os.kill(process, signal.SIGKILL)
-        wait_for(lambda: not is_alive(process))
-
-
-def is_alive(process: int) -> bool:
-    """Say whether a process is there."""
-    try:
-        os.kill(process, 0)
-    except ProcessLookupError:
-        return False
-    return True
-
-
 def breed() -> None:
-    """Fork what is asked for, until the parent closes its side."""
-    signal.signal(signal.SIGCHLD, signal.SIG_IGN)  # nobody waits for the children
-    children = []
+    """Do what is asked, until the other side closes; the children end with this process."""
+    children: set[int] = set()
     for line in sys.stdin:
         asked = json.loads(line)
-        child = os.fork()
-        if child == 0:
-            become(asked)
-        children.append(child)
-        print(child, flush=True)
-    for child in children:
-        end(child)
+        if "signal" in asked:
+            answer = int(send(children, asked["process"], asked["signal"]))
+        else:
+            answer = os.fork()
+            if answer == 0:
+                become(asked)
+            children.add(answer)
+        print(answer, flush=True)
+    for child in tuple(children):
+        send(children, child, signal.SIGKILL)
+
+
+def send(children: set[int], child: int, number: int) -> bool:
+    """Signal a child that was not waited for yet; forget it when it has ended."""
+    if child in children and os.waitpid(child, os.WNOHANG)[0]:
+        children.remove(child)
+    if child not in children:
+        return False
+    os.kill(child, number)
+    if number == signal.SIGKILL:
+        os.waitpid(child, 0)
+        children.remove(child)
+    return True
 
 
 def become(asked: dict[str, Any]) -> NoReturn:
     """Be a worker until it ends."""
     from django.core.management import call_command
 
-    signal.signal(signal.SIGCHLD, signal.SIG_DFL)
     log = os.open(asked["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
     nothing = os.open(os.devnull, os.O_RDONLY)
     for old, new in ((nothing, 0), (log, 1), (log, 2)):

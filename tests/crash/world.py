@@ -1,8 +1,6 @@
 """A runtime in this process, workers in others, and what is counted in the end."""
 
 import json
-import os
-import signal
 import subprocess
 import sys
 import time
@@ -143,5 +141,5 @@ def counted() -> tuple[int, int, int]:
 
 def kill(process: subprocess.Popen[bytes]) -> None:
     """Kill -9, and wait until the process is gone."""
-    os.kill(process.pid, signal.SIGKILL)
+    process.kill()
     process.wait(10)
