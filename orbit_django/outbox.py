@@ -83,14 +83,15 @@ def claim_due(
     ``skip`` leaves these keys alone.
     """
     dialect = dialect_of(using)
-    now = dialect.now_ms()
     own = Q(worker_id=origin.worker_id)
     others = Q(due_at__lte=dialect.now_ms(-GRACE_SECONDS)) & ~Q(last_status=403)
-    is_due = Q(due_at__lte=now)
+    is_due = Q(due_at__lte=dialect.now_ms())
     if is_flush:
         is_due, others = is_due | Q(sender="", due_at__isnull=False), ~Q(last_status=403)
-    rows = OutboxMessage.objects.using(using).filter(is_due, server=origin.server).exclude(pk__in=skip)
-    found = list(rows.filter(own | others).order_by("due_at").values_list("pk", flat=True)[:limit])
+    # Not null, since where the clock is no bound for an index only this keeps the settled ones out of the search.
+    rows = OutboxMessage.objects.using(using).filter(is_due, due_at__isnull=False, server=origin.server)
+    wanted = rows.filter(own | others).exclude(pk__in=skip).order_by("due_at")
+    found = list(wanted.values_list("pk", flat=True)[:limit])
     if not found:
         return []
     mark = uuid4().hex

@@ -69,7 +69,7 @@ def claim_due(using: str, limit: int, *, is_flush: bool = False, skip: Collectio
     is_due = Q(due_at__lte=dialect.now_ms())
     if is_flush:
         is_due |= Q(sender="", due_at__isnull=False)
-    rows = WorkflowStart.objects.using(using).filter(is_due).exclude(pk__in=skip)
+    rows = WorkflowStart.objects.using(using).filter(is_due, due_at__isnull=False).exclude(pk__in=skip)
     found = list(rows.order_by("due_at").values_list("pk", flat=True)[:limit])
     if not found:
         return []

@@ -16,7 +16,7 @@ LOCK_SEED = 0x0B17  # keeps our advisory locks apart from other uses of the same
 class PostgresqlDialect(Dialect):
     """Statements and codes of PostgreSQL 14 and newer."""
 
-    now_ms_sql = "(extract(epoch from clock_timestamp()) * 1000)::bigint"
+    now_ms_sql = "(extract(epoch from statement_timestamp()) * 1000)::bigint"  # stable, so that it bounds an index
     transient_codes: ClassVar[frozenset[Any]] = frozenset({"40001", "40P01", "55P03", "57014"})
 
     def claim(self, record: IdempotencyRecord, lease_seconds: float | None) -> Claimed:
