@@ -78,9 +78,8 @@ def claim_due(
 ) -> list[OutboxMessage]:
     """Take up to ``limit`` messages that are due at the origin's runtime, and hold them.
 
-    What another worker earned is taken a little later than its own; what the runtime said belongs to another
-    identity is left to that one. ``is_flush`` takes what backs off as well, but never what a sender holds.
-    ``skip`` leaves these keys alone.
+    What another worker earned is taken a little later than its own; what belongs to another identity is left to it.
+    ``is_flush`` takes what backs off as well, never what a sender holds; ``skip`` leaves these keys alone.
     """
     dialect = dialect_of(using)
     own = Q(worker_id=origin.worker_id)
@@ -88,7 +87,6 @@ def claim_due(
     is_due = Q(due_at__lte=dialect.now_ms())
     if is_flush:
         is_due, others = is_due | Q(sender="", due_at__isnull=False), ~Q(last_status=403)
-    # Not null, since where the clock is no bound for an index only this keeps the settled ones out of the search.
     rows = OutboxMessage.objects.using(using).filter(is_due, due_at__isnull=False, server=origin.server)
     wanted = rows.filter(own | others).exclude(pk__in=skip).order_by("due_at")
     found = list(wanted.values_list("pk", flat=True)[:limit])

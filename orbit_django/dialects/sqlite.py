@@ -23,6 +23,16 @@ _locks: dict[str, threading.Lock] = {}
 _locks_lock = threading.Lock()
 
 
+class _Mine(threading.local):
+    """The databases whose queue this thread has passed already."""
+
+    def __init__(self) -> None:
+        self.paths: set[str] = set()
+
+
+_mine = _Mine()
+
+
 class SqliteDialect(SavepointGuard):
     """Statements and codes of SQLite 3.37 and newer."""
 
@@ -50,18 +60,22 @@ class SqliteDialect(SavepointGuard):
     @contextmanager
     def writing(self) -> Iterator[None]:
         """Queue writers: first the threads of this process, then processes, by a lock file beside the database."""
-        if self.connection.in_atomic_block or self.is_in_memory():
+        path = str(self.connection.settings_dict["NAME"])
+        if self.connection.in_atomic_block or self.is_in_memory() or path in _mine.paths:
             yield
             return
         began = time.monotonic()
-        path = str(self.connection.settings_dict["NAME"])
         with _locks_lock:
             lock = _locks.setdefault(path, threading.Lock())
         with lock, _open_lock_file(path) as file:
             if file is not None and fcntl is not None:
                 fcntl.flock(file, fcntl.LOCK_EX)
             self.connection.orbit_waited = time.monotonic() - began  # type: ignore[attr-defined]  # ours alone
-            yield
+            _mine.paths.add(path)
+            try:
+                yield
+            finally:
+                _mine.paths.discard(path)
 
     def has_waited(self) -> bool:
         """Return whether a long transaction kept all writers waiting: others may not have renewed what is theirs."""

@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import logging
 from collections.abc import Mapping
+from contextlib import nullcontext
 
 from orbit_django.conf import OrbitSettings
 from orbit_django.context import TaskContext
+from orbit_django.dialects import dialect_of
 from orbit_django.logs import about
 from orbit_django.protocol import Assignment, Code, Contract, Failure
 from orbit_django.tasks import Task
@@ -56,7 +58,15 @@ class Executor:
         return self._atomic.run(delivery) if delivery.task.is_atomic else self._claimed.run(delivery)
 
     def _counted(self, delivery: Delivery) -> Result:
-        """Run a redelivery, counted in case that this process does not survive it."""
+        """Run a redelivery, counted in case that this process does not survive it.
+
+        An atomic task keeps its turn as a writer between the count and the run: one that only waits for its turn has
+        not begun.
+        """
+        with dialect_of(delivery.using).writing() if delivery.task.is_atomic else nullcontext():
+            return self._run_counted(delivery)
+
+    def _run_counted(self, delivery: Delivery) -> Result:
         poison = self.ledger.count_run(delivery)
         if poison is not None:
             logger.error("a task ended its process too often", extra=about(delivery.assignment))
