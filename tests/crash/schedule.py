@@ -54,7 +54,7 @@ def schedule(seed: int, *, has_server: bool) -> Schedule:
     chance = random.Random(seed)  # noqa: S311  (no secret, and the seed must bring it back)
     firsts = [_start(chance, seed, number) for number in range(KEYS)]
     again = [_again(chance, chance.choice(firsts), number) for number in range(REPEATED)]
-    kinds = ["kill", "stop", *_kinds(chance, has_server=has_server)]
+    kinds = ["kill", "stop", "stop", *_kinds(chance, has_server=has_server)]
     strikes = [_strike(chance, kind) for kind in kinds]
     return Schedule(seed, tuple(firsts + again), tuple(sorted(strikes, key=lambda strike: strike.at)))
 
@@ -73,9 +73,10 @@ def _again(chance: random.Random, first: Start, number: int) -> Start:
 
 
 def _kinds(chance: random.Random, *, has_server: bool) -> list[str]:
-    database = ["cut", "hang", "refuse", "commit", "commit", "commit"] if has_server else ["lock"]
+    database = ["cut", "hang", "refuse", "commit", "commit"] if has_server else ["lock"]
     runtime = ["lost", "lost", "status", "garbage", "duplicate", "restart", "expire"]
-    some = [chance.choice(database) for _ in range(chance.randint(2, 4))]
+    some = ["commit"] if has_server else []
+    some += [chance.choice(database) for _ in range(chance.randint(2, 4))]
     some += [chance.choice(runtime) for _ in range(chance.randint(2, 4))]
     return some + [chance.choice(["kill", "stop", "duplicate"]) for _ in range(chance.randint(0, 2))]
 
