@@ -56,7 +56,7 @@ def count_run(key: Key, *, owner: str, worker_id: str, limit: int) -> Poison | N
     """Count a run that is about to begin on a redelivery; to be committed before the run.
 
     The count of runs that ended with their process is what is left of it when the next redelivery comes. Nothing is
-    counted for a key that has an outcome or a live owner. Returns Poison when ``limit`` such runs are on record.
+    counted for a key that has an outcome or a live owner. Returns Poison when more than ``limit`` such runs are on record.
     """
     dialect = dialect_of(key.using)
     record = _fresh(key, owner, worker_id)
@@ -68,7 +68,7 @@ def count_run(key: Key, *, owner: str, worker_id: str, limit: int) -> Poison | N
         return None
     is_same = held.status == Status.RUNNING and held.attempt == key.assignment.attempt
     count = held.redeliveries if is_same else 0
-    if count >= limit:
+    if count > limit:
         return Poison(_poisoned(held, count))
     history = _noted(held.history if is_same else "", worker_id)
     changes = {"redeliveries": count + 1, "history": history, "attempt": key.assignment.attempt}

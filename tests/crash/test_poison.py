@@ -27,11 +27,11 @@ def test_a_handler_that_kills_its_process_is_given_up_with_its_history(made: Wor
         wait_for(lambda now=worker: now.poll() is not None or made.execution("e1").is_finished, 30, "death or end")
         deaths += 1
     assert made.execution("e1").error["code"] == Code.DELIVERY_LIMIT
-    assert len(made.notes("e1", "run")) == 1 + limit  # the first run was no redelivery yet
+    assert len(made.notes("e1", "run")) == 1 + limit + 1  # the first run was no redelivery yet
     failure = json.loads(OutboxMessage.objects.get().body)
     assert failure["retryable"] is True
-    assert failure["details"]["redeliveries"] == limit
-    assert [run["worker_id"] for run in failure["details"]["runs"]] == ["w1", "w2"]
+    assert failure["details"]["redeliveries"] == limit + 1
+    assert [run["worker_id"] for run in failure["details"]["runs"]] == ["w1", "w2", "w3"]
     assert (IdempotencyRecord.objects.get().status, Charge.objects.count()) == ("failed", 0)
 
 
