@@ -29,8 +29,9 @@ class CancelReason(StrEnum):
 class CancelFlag(threading.Event):
     """An event that is also set by the attempt's deadline, without a thread that watches it (O143)."""
 
-    def __init__(self, clock: Clock, deadline: float | None) -> None:
+    def __init__(self, clock: Clock, deadline: float | None, *, is_certain: bool = True) -> None:
         super().__init__()
+        self._is_certain = is_certain
         self._clock = clock
         self._deadline = deadline
         self.reason: CancelReason | None = None
@@ -39,6 +40,14 @@ class CancelFlag(threading.Event):
     def remaining_seconds(self) -> float | None:
         """Seconds until the deadline, never negative; None when there is none."""
         return None if self._deadline is None else max(0.0, self._deadline - self._clock.monotonic())
+
+    @property
+    def is_over(self) -> bool:
+        """Whether the runtime has surely ended the attempt: a timeout has passed since it was received here.
+
+        A deadline that came alone proves nothing: the runtime's clock may be another one.
+        """
+        return self._is_certain and self.remaining_seconds == 0
 
     def cancel(self, reason: CancelReason) -> None:
         """Set the event; the first reason stays."""
@@ -80,7 +89,9 @@ class TaskContext:
         self._clock = clock
         self.effects = effects
         self.worker_id = worker_id
-        self.cancelled = CancelFlag(clock, _monotonic_deadline(assignment, clock))
+        self.cancelled = CancelFlag(
+            clock, _monotonic_deadline(assignment, clock), is_certain=assignment.timeout_ms is not None
+        )
         self.logger = BoundLogger(logger, about(assignment))
 
     def __repr__(self) -> str:
@@ -159,14 +170,6 @@ class TaskContext:
         """Milliseconds left, never negative; None without a deadline. Meant to bound calls to others (O197)."""
         remaining = self.cancelled.remaining_seconds
         return None if remaining is None else int(remaining * 1000)
-
-    @property
-    def is_over(self) -> bool:
-        """Whether the runtime has surely ended the attempt: a timeout has passed since it was received here.
-
-        A deadline alone proves nothing; the runtime's clock may be another one.
-        """
-        return self.timeout_ms is not None and self.remaining_ms == 0
 
     @property
     def is_cancelled(self) -> bool:

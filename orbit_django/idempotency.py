@@ -56,7 +56,8 @@ def count_run(key: Key, *, owner: str, worker_id: str, limit: int) -> Poison | N
     """Count a run that is about to begin on a redelivery; to be committed before the run.
 
     The count of runs that ended with their process is what is left of it when the next redelivery comes. Nothing is
-    counted for a key that has an outcome or a live owner. Returns Poison when more than ``limit`` such runs are on record.
+    counted for a key that has an outcome or a live owner. Returns Poison when more than ``limit`` such runs are on
+    record.
     """
     dialect = dialect_of(key.using)
     record = _fresh(key, owner, worker_id)

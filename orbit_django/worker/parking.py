@@ -50,7 +50,7 @@ class Parking:
         began = self._clock.monotonic()
         wait = FIRST_WAIT
         try:
-            while not self._stop.wait(wait) and not context.is_over:
+            while not self._stop.wait(wait) and not context.cancelled.is_over:
                 if ask():
                     return
                 is_long = self._clock.monotonic() - began > LONG_AFTER

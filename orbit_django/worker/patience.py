@@ -75,7 +75,7 @@ class Patience:
             housekeeping.discard(using)
             if failures > 1:
                 self._gate.close(cause)
-        if not has_run and context.is_over:
+        if not has_run and context.cancelled.is_over:
             raise AbandonedError
         if self._halt.wait(delay_after(failures, 0.05, 1.0)) or self._is_leaving():
             raise AbandonedError
