@@ -59,7 +59,7 @@ class Process:
 
     def end(self, number: int) -> int:
         self.process.send_signal(number)
-        _, self.errors = self.process.communicate(timeout=20)
+        _, self.errors = self.process.communicate(timeout=50)
         return self.process.returncode
 
 
@@ -158,7 +158,7 @@ def test_a_mistake_is_one_line_and_exit_code_2(folder: Path, options: list[str],
         env=environment(),
         capture_output=True,
         text=True,
-        timeout=20,
+        timeout=50,
         check=False,
     )
 
