@@ -23,7 +23,8 @@ workflow Hurry {
   return { charge: only.charge }
 }
 """
-WORKFLOWS = "".join(TASK.format(task=name.lower(), name=name) for name in ("Charge", "Hold", "Spin", "Litter"))
+NAMES = ("Charge", "Hold", "Spin", "Litter", "Linger")
+WORKFLOWS = "".join(TASK.format(task=name.lower(), name=name) for name in NAMES)
 
 short_session = pytest.mark.parametrize("timeout_ms", [3_000])
 
