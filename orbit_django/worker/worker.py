@@ -69,12 +69,7 @@ class Worker:
         self._claims = Claims(settings.claim_seconds)
         self._session = SessionHolder(
             transport,
-            Registration(
-                worker_id=settings.worker_name(),
-                runtime=settings.runtime,
-                contracts=tuple(task.contract for task in tasks),
-                sdk=SDK,
-            ),
+            _registration(settings, tasks),
             held=self._held,
             clock=self._clock,
             stop=self._stop,
@@ -243,6 +238,11 @@ class Nudged:
         wait = self._relay.step()
         self._nudge.wait(wait)
         return 0.0
+
+
+def _registration(settings: OrbitSettings, tasks: Sequence[Task]) -> Registration:
+    contracts = tuple(task.contract for task in tasks)
+    return Registration(settings.worker_name(), settings.runtime, contracts, SDK)
 
 
 def aliases_of(settings: OrbitSettings, tasks: Iterable[Task]) -> tuple[str, ...]:
