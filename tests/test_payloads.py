@@ -276,7 +276,7 @@ def test_a_failure_without_a_code_gets_one(code: str) -> None:
 )
 def test_details_without_a_json_form_are_shown_as_text(details: object) -> None:
     fields = json.loads(payloads.encode_failure(Failure("A", "m", retryable=True, details=details), LIMIT))
-    assert list(fields["details"]) == ["text"]
+    assert isinstance(fields["details"]["text"], str)
 
 
 def test_long_texts_are_cut_with_a_mark() -> None:
