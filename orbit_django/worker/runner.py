@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import random
 import threading
 from typing import Protocol
@@ -49,13 +48,6 @@ class Backoff:
 def delay_after(failures: int, first: float = 0.2, top: float = 5.0) -> float:
     """Return the wait after so many failures: doubling, up to 20 % longer by chance, in seconds."""
     return float(min(first * 2 ** min(failures - 1, 30), top) * random.uniform(1.0, 1.2))  # noqa: S311  (no secret)
-
-
-def end_within(seconds: float, code: int) -> None:
-    """End the process after that long, should threads that a handler left behind keep it from ending by itself."""
-    timer = threading.Timer(seconds, os._exit, [code])
-    timer.daemon = True
-    timer.start()
 
 
 class LoopThread(threading.Thread):

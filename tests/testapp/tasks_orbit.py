@@ -2,7 +2,6 @@
 
 import os
 import time
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -72,11 +71,3 @@ def litter(input: Any, ctx: TaskContext) -> dict[str, Any]:
     if input["seconds"] < 0:
         raise SystemExit(0)
     return {"charge": " ".join(found)}
-
-
-@task("test.linger", version="1.0.0")
-def linger(input: Any, ctx: TaskContext) -> dict[str, Any]:
-    """Leave a thread behind that Python would wait for, for so many seconds."""
-    note("begin", ctx)
-    ThreadPoolExecutor(1).submit(Event().wait, input["seconds"])
-    return write_charge(ctx)

@@ -156,12 +156,3 @@ def test_a_worker_that_waits_for_its_runtime_can_be_stopped(stage: Stage) -> Non
 
     assert worker.exit_code() == 0
     assert time.monotonic() - sent_at < 2
-
-
-@pytest.mark.promise("W5")
-def test_a_thread_that_a_handler_left_behind_does_not_hold_the_process(stage: Stage) -> None:
-    worker = stage.idle_worker()
-    stage.start("lingering", "Linger", seconds=60.0)
-    assert stage.end_of("lingering")["status"] == "COMPLETED"
-    worker.signal()
-    assert worker.exit_code(15) == 0

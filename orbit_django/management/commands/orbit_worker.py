@@ -14,11 +14,9 @@ from orbit_django.exceptions import ConfigurationError
 from orbit_django.logs import ExtrasFormatter
 from orbit_django.tasks import registry
 from orbit_django.worker.binding import is_credential_exposed, open_transport
-from orbit_django.worker.runner import end_within
 from orbit_django.worker.worker import Worker, aliases_of
 
 MISTAKE = 2
-LEFT_RUNNING_SECONDS = 2.0  # for threads that handlers left behind, after an orderly end
 logger = logging.getLogger("orbit_django.worker")
 
 
@@ -38,11 +36,6 @@ class Command(BaseCommand):
         parser.add_argument("--exclude", nargs="+", default=[], metavar="PATTERN", help="do not serve matching tasks")
         parser.add_argument("--drain-timeout", help="seconds that running handlers get after the first signal")
         parser.add_argument("--check", action="store_true", help="validate the configuration and exit")
-
-    def run_from_argv(self, argv: list[str]) -> None:
-        """Run as the process's own command, which then ends whatever handlers have left running."""
-        super().run_from_argv(argv)
-        end_within(LEFT_RUNNING_SECONDS, 0)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until stopped; exit 0 after an orderly end, 1 after a hasty one, 2 for a mistake."""
