@@ -61,6 +61,9 @@ def run_on(name: str, arguments: list[str]) -> tuple[int, Counter[str]]:
         report = Path(folder) / "report.xml"
         environment = os.environ | {"ORBIT_TEST_DB": name}
         result = subprocess.run(command(name, str(report), arguments), cwd=databases.ROOT, env=environment, check=False)
+        if not report.exists():
+            banner(f"{name}: the run ended without a report, so it did not end by itself")
+            return result.returncode or 1, Counter(failed=1)
         return result.returncode, tally(report)
 
 
