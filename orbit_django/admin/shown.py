@@ -17,9 +17,9 @@ from django.utils.html import format_html
 from django.utils.timesince import timesince
 
 from orbit_django.payloads import cut, storable
+from orbit_django.redaction import MASK
 from orbit_django.tasks import registry
 
-MASK = "********"
 HIDDEN = "hidden: the task is declared sensitive"
 LIMIT_LAID_OUT = 200_000  # a longer text is shown as it is, since laying it out would take seconds
 LIMIT_SHOWN = 20_000

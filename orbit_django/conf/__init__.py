@@ -20,11 +20,10 @@ from django.conf import settings
 
 from orbit_django.conf.readers import READERS, is_header_text
 from orbit_django.exceptions import ConfigurationError
+from orbit_django.redaction import redacted
 
 DEFAULT_SERVER = "http://127.0.0.1:7233"
 FROM_ENVIRONMENT = ("SERVER", "WORKER_TOKEN", "TOKEN", "CA_CERT", "CLIENT_CERT", "CLIENT_KEY", "LOG_LEVEL")
-SHORTEST_SECRET = 8
-MASK = "********"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -81,10 +80,7 @@ class OrbitSettings:
         One that is shorter than eight characters guards nothing and stands in many words, which would suffer.
         """
         held = self._token_file.seen if self._token_file else ()
-        for secret in (self.worker_token, self.token, *held):
-            if secret and len(secret) >= SHORTEST_SECRET:
-                text = text.replace(secret, MASK)
-        return text
+        return redacted(text, credentials=(self.worker_token, self.token, *held))
 
 
 class TokenFile:

@@ -23,14 +23,13 @@ from urllib3.exceptions import HTTPError
 from orbit_django.conf.addresses import is_loopback
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, PayloadError
 from orbit_django.protocol import SDK
+from orbit_django.redaction import redacted
 from orbit_django.transports.answers import Answer
 from orbit_django.transports.limits import CALL, TimedAdapter
 from orbit_django.transports.tls import TlsFiles
 
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 CHUNK_BYTES = 65_536
-MASK = "********"
-SHORTEST_SECRET = 8  # what is shorter guards nothing and stands in many words
 
 Credential = Callable[[], str | None]
 
@@ -88,11 +87,7 @@ class HttpConnection:
 
     def redact(self, text: str, *secrets: str) -> str:
         """Return the text without the credential and without the other secrets named."""
-        credential = self._credential() or ""
-        for secret in (credential if len(credential) >= SHORTEST_SECRET else "", *secrets):
-            if secret:
-                text = text.replace(secret, MASK)
-        return text
+        return redacted(text, credentials=(self._credential(),), tokens=secrets)
 
     def close(self) -> None:
         """Close every connection that is not in the middle of a call; a later call opens a new one."""

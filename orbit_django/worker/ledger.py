@@ -19,6 +19,7 @@ from orbit_django.logs import about
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.payloads import cut
 from orbit_django.protocol import Assignment, Code, Failure
+from orbit_django.redaction import redacted
 from orbit_django.verdicts import Busy, Claim, Conflict, Poison, Stored, Verdict
 from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.enclosure import Enclosure
@@ -123,7 +124,7 @@ class Ledger:
 
     def redact(self, delivery: Delivery) -> Callable[[str], str]:
         """Return what takes credentials and the delivery's token out of a text."""
-        return lambda text: self.settings.redact(text).replace(delivery.assignment.token, "********")
+        return lambda text: redacted(self.settings.redact(text), tokens=(delivery.assignment.token,))
 
     def encoded(self, failure: Failure) -> str:
         """Return a failure's fields as text that fits the runtime's limit; its details are the handler's objects."""
