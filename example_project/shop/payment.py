@@ -25,7 +25,7 @@ class CardDeclined(Exception):
 
 
 class Provider:
-    """The provider as its customers see it: charge a card, and look at the books."""
+    """The provider as its customers see it: charge a card, give the money back, and look at the books."""
 
     def __init__(self, books: str | Path) -> None:
         self._books = books
@@ -39,6 +39,11 @@ class Provider:
             books.execute("INSERT OR IGNORE INTO charges VALUES (?, ?)", (key, amount_cents))
             (number,) = books.execute("SELECT rowid FROM charges WHERE key = ?", (key,)).fetchone()
         return f"ch_{number:06}"
+
+    def refund(self, key: str) -> None:
+        """Give the money of a key back; once it is back, asking again does nothing."""
+        with self._open() as books:
+            books.execute("DELETE FROM charges WHERE key = ?", (key,))
 
     def calls_per_key(self) -> Counter[str]:
         """Return how often each key was asked for, declined calls included."""

@@ -1,7 +1,8 @@
 """The three handlers that carry an order out; ``workflows/order.orbit`` says in which order they run.
 
-``reserve`` and ``charge`` are atomic, the default: all their rows commit together with the record that says "done",
-or none do. ``send_receipt`` talks to a mail server, which no transaction can undo, so it is not atomic.
+``reserve`` is atomic, the default: its rows commit together with the record that says "done", or none do. ``charge``
+talks to a payment provider and ``send_receipt`` to a mail server, which no transaction can undo, so they are not
+atomic: each call is on record before it is made, and each group of rows is written once.
 """
 
 from collections.abc import Iterator
@@ -76,19 +77,20 @@ def reserve(input: ReserveInput, ctx: TaskContext) -> Reserved:
     return Reserved(amount_cents=order.total_cents)
 
 
-@task("shop.charge", version="1.0.0", sensitive=True)
+@task("shop.charge", version="1.0.0", atomic=False, sensitive=True)
 def charge(input: ChargeInput, ctx: TaskContext) -> Charged:
-    """Take the goods off the shelf and the money off the card, both or neither.
+    """Take the money off the card and the goods off the shelf.
 
-    The goods come first: when the card is declined, the transaction puts them back. When the process dies after the
-    provider's answer, the next run asks with the same key and the provider takes nothing twice.
+    When the process dies while charging, the next run asks again with the same key, and the provider takes nothing
+    twice. What the order was given meanwhile is on record, so no later run decides differently.
     """
     ctx.logger.info(STARTED)
-    order = _find(input.order)
-    with _refusals():
-        stock.take(order)
-        charge_id = provider().charge(ctx.idempotency_key, input.card, input.amount_cents)
-    Payment.objects.create(order=order, charge_id=charge_id, amount_cents=input.amount_cents)
+    key = ctx.effect_key("charge")
+    ctx.transaction("hold", _hold, input.order)  # again, so that the goods stay free for as long as the call takes
+    charge_id: str = ctx.effect("charge", _charge, key, input.card, input.amount_cents, idempotent=True)
+    if not ctx.transaction("payment", _book, input.order, charge_id, input.amount_cents):
+        ctx.effect("refund", provider().refund, key, idempotent=True)
+        raise TaskError("OUT_OF_STOCK", "the goods went to others; the money was given back", retryable=False)
     return Charged(charge=charge_id)
 
 
@@ -104,6 +106,27 @@ def send_receipt(input: ReceiptInput, ctx: TaskContext) -> ReceiptSent:
     message_id = ctx.effect("mail", mail.send_receipt, key, input.email, text, find=mail.find_receipt)
     number = ctx.transaction("receipt", _keep_receipt, input.order, input.email, message_id)
     return ReceiptSent(receipt=number)
+
+
+def _hold(number: str) -> None:
+    with _refusals():
+        stock.hold(_find(number))
+
+
+def _charge(key: str, card: str, amount_cents: int) -> str:
+    with _refusals():  # a TaskError says that nothing was taken
+        return provider().charge(key, card, amount_cents)
+
+
+def _book(number: str, charge_id: str, amount_cents: int) -> bool:
+    """Record the payment and take the goods; return False when a hold ran out and others have them."""
+    order = _find(number)
+    try:
+        stock.take(order)
+    except stock.OutOfStock:
+        return False
+    Payment.objects.create(order=order, charge_id=charge_id, amount_cents=amount_cents)
+    return True
 
 
 def _keep_receipt(number: str, email: str, message_id: str) -> str:

@@ -32,13 +32,13 @@ def make_order(item):
 def context():
     """What a handler sees, without a runtime: effects happen, nothing is kept."""
 
-    def call(name, function, *args, find=None):
+    def call(name, function, *args, find=None, idempotent=False):
         return function(*args)
 
     return SimpleNamespace(
         idempotency_key="order-0001/step",
         effect=call,
         transaction=call,
-        effect_key=lambda name: f"key of {name}",
+        effect_key=lambda name: f"order-0001/step {name}",
         logger=logging.getLogger("orbit_django.handlers"),
     )
