@@ -9,8 +9,8 @@ from pathlib import Path
 from threading import Event
 from typing import Any, NamedTuple
 
+from orbit_django.embedded.answers import Answer, Host, Request
 from orbit_django.embedded.faults import Faults
-from orbit_django.embedded.runtime import Runtime
 from orbit_django.embedded.server import EmbeddedRuntime
 from orbit_django.embedded.views import execution_view, history_view
 
@@ -41,9 +41,9 @@ class ListeningFaults(Faults):
         super().__init__()
         self.calls: list[Call] = []
 
-    def before(self, call: str, runtime: Runtime) -> tuple[int, str, bytes] | None:
-        self.calls.append(Call(time.monotonic(), call))
-        return super().before(call, runtime)
+    def before(self, request: Request, host: Host) -> Answer | None:
+        self.calls.append(Call(time.monotonic(), request.call))
+        return super().before(request, host)
 
     def times(self, name: str, since: float = 0.0) -> list[float]:
         """Return when a call was made, from a moment on."""

@@ -61,8 +61,8 @@ class Runtime:
         return {
             "accepted": True,
             "worker_session_id": session.id,
-            "heartbeat_interval_ms": heartbeat_interval_ms(self.sessions.timeout_ms),
-            "session_timeout_ms": self.sessions.timeout_ms,
+            "heartbeat_interval_ms": heartbeat_interval_ms(session.timeout_ms),
+            "session_timeout_ms": session.timeout_ms,
             "warnings": warnings,
         }
 

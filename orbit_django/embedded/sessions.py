@@ -26,6 +26,7 @@ class Session:
     worker_id: str
     runtime: str  # as announced
     contracts: frozenset[Contract]
+    timeout_ms: int  # as answered
     contact: float  # monotonic seconds of the last sign of life
     cancel: list[str] = field(default_factory=list)  # tokens that the next heartbeat answer lists
     held: dict[str, tuple[str, str]] = field(default_factory=dict)  # token -> execution id and step in flight
@@ -46,7 +47,7 @@ class Sessions:
     """The live sessions. ``lost`` is called with each that ends, and why: it may still hold attempts."""
 
     def __init__(self, clock: Clock, timers: Timers, timeout_ms: int) -> None:
-        self.timeout_ms = timeout_ms
+        self.timeout_ms = timeout_ms  # of sessions that are opened from now on
         self.lost: Callable[[Session, str], None] = lambda session, reason: None
         self.workers: dict[str, WorkerRecord] = {}
         self._live: dict[str, Session] = {}
@@ -70,7 +71,12 @@ class Sessions:
         """Open a session for a checked registration; never replaces another one (O050)."""
         contracts = tuple(_contracts(body))
         session = Session(
-            str(uuid.uuid4()), body["worker_id"], body["runtime"], frozenset(contracts), self._clock.monotonic()
+            str(uuid.uuid4()),
+            body["worker_id"],
+            body["runtime"],
+            frozenset(contracts),
+            self.timeout_ms,
+            self._clock.monotonic(),
         )
         self._live[session.id] = session
         self.workers[session.worker_id] = WorkerRecord(
@@ -98,10 +104,10 @@ class Sessions:
         return int(self._clock.wall() * 1000)
 
     def _watch(self, session: Session) -> None:
-        self._timers.at(session.contact + self.timeout_ms / 1000, lambda: self._expire(session))
+        self._timers.at(session.contact + session.timeout_ms / 1000, lambda: self._expire(session))
 
     def _expire(self, session: Session) -> None:
-        if self._clock.monotonic() - session.contact >= self.timeout_ms / 1000:
+        if self._clock.monotonic() - session.contact >= session.timeout_ms / 1000:
             self.close(session, "worker session expired")
         else:
             self._watch(session)

@@ -3,6 +3,7 @@
 import http.client
 import json
 import ssl
+import time
 from dataclasses import dataclass
 from typing import Any
 from urllib.parse import urlsplit
@@ -36,9 +37,13 @@ class Client:
         self.headers = {"authorization": f"Bearer {token}"} if token else {}
 
     def send(self, method: str, path: str, body: bytes | None = None, headers: dict[str, str] | None = None) -> Reply:
-        self.connection.request(method, path, body, self.headers | (JSON if headers is None else headers))
-        response = self.connection.getresponse()
-        return Reply(response.status, response.headers, response.read())
+        try:
+            self.connection.request(method, path, body, self.headers | (JSON if headers is None else headers))
+            response = self.connection.getresponse()
+            return Reply(response.status, response.headers, response.read())
+        except OSError:
+            self.connection.close()  # the next request opens another
+            raise
 
     def post(self, path: str, body: Any) -> Reply:
         return self.send("POST", path, json.dumps(body).encode())
@@ -46,10 +51,12 @@ class Client:
     def get(self, path: str) -> Reply:
         return self.send("GET", path, headers={})
 
-    def register(self, **more: Any) -> str:
+    def registration(self, **more: Any) -> dict[str, Any]:
         contracts = [{"task_name": "greeting.compose", "contract_version": "1.0.0"}]
-        body = {"worker_id": "w-1", "runtime": "ruby", "contracts": contracts} | more
-        return str(self.post("/v1/workers/register", body).json["worker_session_id"])
+        return {"worker_id": "w-1", "runtime": "ruby", "contracts": contracts} | more
+
+    def register(self, **more: Any) -> str:
+        return str(self.post("/v1/workers/register", self.registration(**more)).json["worker_session_id"])
 
     def poll(self, session: str, wait_ms: int = 0) -> Reply:
         return self.post("/v1/workers/poll", {"worker_session_id": session, "wait_ms": wait_ms})
@@ -60,6 +67,28 @@ class Client:
 
     def complete(self, token: str) -> Reply:
         return self.post("/v1/tasks/complete", {"token": token, "output": {"message": "Hello, Ada"}})
+
+    def beat(self, session: str) -> Reply:
+        return self.post("/v1/workers/heartbeat", {"worker_session_id": session})
+
+    def call(self, name: str) -> Reply:
+        """Make any call, with a body that will do."""
+        if name == "other":
+            return self.start()
+        folder = "tasks" if name in {"complete", "fail"} else "workers"
+        body = (
+            self.registration() if name == "register" else {"worker_session_id": "x", "token": "x", "error_code": "X"}
+        )
+        return self.post(f"/v1/{folder}/{name}", body)
+
+    def until_answered(self, token: str) -> Reply:
+        """Complete, again and again, until there is an answer."""
+        end = time.monotonic() + 10
+        while True:
+            try:
+                return self.complete(token)
+            except OSError:
+                assert time.monotonic() < end, "no answer"
 
     def close(self) -> None:
         self.connection.close()

@@ -10,7 +10,7 @@ import re
 from collections.abc import Callable, Mapping
 from typing import Any, NoReturn
 
-from orbit_django.embedded.server.answers import Answer, text_answer
+from orbit_django.embedded.answers import Answer, text_answer
 
 Check = Callable[[Any], bool]
 

@@ -5,18 +5,18 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
+import time
 from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl
 
+from orbit_django.embedded.answers import HTML, Answer, ClosedError, Host, Request, error_answer
+from orbit_django.embedded.recorder import Exchange, without_secrets
 from orbit_django.embedded.server import page
-from orbit_django.embedded.server.answers import HTML, Answer, Host, Request, error_answer
-from orbit_django.embedded.server.polls import ClosedError
 from orbit_django.embedded.server.routes import respond
 from orbit_django.exceptions import RuntimeRefusalError
-from orbit_django.protocol import API_VERSION
 
 logger = logging.getLogger(__name__)
 _CHUNK = 65536
@@ -46,16 +46,16 @@ class Connection(BaseHTTPRequestHandler):
 
     def serve(self) -> None:
         """Answer one request."""
-        path, _, query = self.path.partition("?")
         try:
-            body = self._read()
-            request = Request(self.command, path, dict(parse_qsl(query)), self.headers, body, is_gone=self._is_gone)
-            answer = self._answer(request)
-        except (ClosedError, OSError):
-            answer = None
-        except Exception:  # one request must not end the server; the client sees a 500
-            logger.exception("a request of the embedded runtime failed")
-            answer = error_answer(RuntimeRefusalError(500, "INTERNAL", "the runtime failed; see its log"))
+            request = self._request()
+        except (ClosedError, OSError, ValueError):  # broken off, or no HTTP
+            self.close_connection = True
+            return
+        exchange = self._recorded(request)
+        answer = self._outcome(request)
+        if exchange is not None and self.host.recorder is not None:
+            status, body = (None, b"") if answer is None else (answer.status, answer.body)
+            self.host.recorder.end(exchange, status, body)
         if answer is None:
             self.close_connection = True
         else:
@@ -67,7 +67,30 @@ class Connection(BaseHTTPRequestHandler):
         """Keep the base class from writing to stderr; headers, and so credentials, are never logged."""
         logger.debug(format, *args)
 
-    def _answer(self, request: Request) -> Answer | None:
+    def _request(self) -> Request:
+        path, _, query = self.path.partition("?")
+        body = self._read()
+        return Request(self.command, path, dict(parse_qsl(query)), self.headers, body, is_gone=self._is_gone)
+
+    def _recorded(self, request: Request) -> Exchange | None:
+        if (recorder := self.host.recorder) is None:
+            return None
+        headers = without_secrets(request.headers)
+        exchange = Exchange(time.monotonic(), request.method, request.path, request.call, headers, request.body)
+        recorder.begin(exchange)
+        return exchange
+
+    def _outcome(self, request: Request) -> Answer | None:
+        """Return the answer, or None to close the connection without one."""
+        try:
+            return self._answer(request)
+        except (ClosedError, OSError):
+            return None
+        except Exception:  # one request must not end the server; the client sees a 500
+            logger.exception("a request of the embedded runtime failed")
+            return error_answer(RuntimeRefusalError(500, "INTERNAL", "the runtime failed; see its log"))
+
+    def _answer(self, request: Request) -> Answer:
         try:
             request.caller = self.host.credentials.caller(self.headers.get("authorization"), self._certificate_names())
             request.caller.check_path(request.path)
@@ -75,15 +98,9 @@ class Connection(BaseHTTPRequestHandler):
             return _refusal(error, request)
         if (faults := self.host.faults) is None:
             return respond(self.host, request)
-        with self.host.changing() as runtime:
-            early = faults.before(request.call, runtime)
-        if early is not None:
-            return Answer(early[0], early[2], early[1])
-        answer = respond(self.host, request)
-        self.host.pause(faults.pause(request.call))
-        with self.host.changing() as runtime:
-            body = faults.after(request.call, answer.status, answer.body, runtime)
-        return None if body is None else replace(answer, body=body)
+        if (early := faults.before(request, self.host)) is not None:
+            return early
+        return faults.after(request, respond(self.host, request), self.host)
 
     def _certificate_names(self) -> frozenset[str] | None:
         certificate: dict[str, Any] | None = (
@@ -137,24 +154,26 @@ class Connection(BaseHTTPRequestHandler):
             return True
 
     def _write(self, answer: Answer) -> None:
+        self.close_connection = self.close_connection or answer.is_cut
         lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
         if answer.content_type:
             lines.append(f"content-type: {answer.content_type}")
-        if answer.is_authenticated:
-            lines.append(f"x-orbit-api-version: {API_VERSION}")
+        if answer.version:
+            lines.append(f"x-orbit-api-version: {answer.version}")
         if answer.status != HTTPStatus.NO_CONTENT:
             lines.append(f"content-length: {len(answer.body)}")
         if self.close_connection:
             lines.append("connection: close")
+        lines += [f"{name}: {value}" for name, value in answer.headers]
         head = "\r\n".join(lines).encode() + b"\r\n\r\n"
+        body = answer.body[: len(answer.body) // 2] if answer.is_cut else answer.body
         try:
-            self.wfile.write(head if self.command == "HEAD" else head + answer.body)
+            self.wfile.write(head if self.command == "HEAD" else head + body)
         except OSError:
             self.close_connection = True  # the client did not wait for its answer
 
 
 def _refusal(error: RuntimeRefusalError, request: Request) -> Answer:
     if request.path == "/":
-        return Answer(error.status, page.refusal(error.message).encode(), HTML, is_authenticated=False)
-    answer = error_answer(error)
-    return Answer(answer.status, answer.body, answer.content_type, is_authenticated=False)
+        return Answer(error.status, page.refusal(error.message).encode(), HTML, version=None)
+    return replace(error_answer(error), version=None)

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import errno
 import logging
 import ssl
 import threading
@@ -12,13 +11,13 @@ from pathlib import Path
 from typing import Any
 
 from orbit_django.contracts import Catalog, load
+from orbit_django.embedded.answers import ClosedError, Interference
 from orbit_django.embedded.callers import Credentials, Identity
+from orbit_django.embedded.recorder import Recorder
 from orbit_django.embedded.runtime import Runtime
-from orbit_django.embedded.server.answers import Interference
-from orbit_django.embedded.server.listener import Listener
-from orbit_django.embedded.server.polls import ClosedError, Waiter, Waiters
+from orbit_django.embedded.server.polls import Waiter, Waiters
+from orbit_django.embedded.server.port import Port
 from orbit_django.embedded.store import MemoryStore, SqliteStore, Store
-from orbit_django.exceptions import ConfigurationError
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 _LONGEST_SLEEP = 3600.0
@@ -47,90 +46,135 @@ class EmbeddedRuntime:
         db_path: str | Path | None = None,
         tls: ssl.SSLContext | None = None,
         faults: Interference | None = None,
+        recorder: Recorder | None = None,
     ) -> None:
         """Read the contracts; raises ConfigurationError for what is wrong with them or with the credentials."""
         self.catalog = contracts if isinstance(contracts, Catalog) else load(contracts)
         for file in self.catalog.empty_files:
             logger.warning("%s declares no task and no workflow", file)
         self.credentials = Credentials(token, worker_token, identities)
-        self.session_timeout_ms = session_timeout_ms
         self.max_body = max_body
         self.faults = faults
+        self.recorder = recorder
         self.lock = threading.RLock()
         self.runtime: Runtime
-        self._address = (host, port)
+        self._session_timeout_ms = session_timeout_ms
+        self._port = Port(host, port, tls)
         self._db_path = db_path
         self._memory = MemoryStore()
-        self._tls = tls
-        self._listener: Listener | None = None
+        self._life = threading.RLock()  # held by whoever starts or ends something; taken before `lock`
+        self._ticker: threading.Thread | None = None  # there is one as long as the runtime is there
+        self._absence: threading.Event | None = None  # set to end it early
         self._wake = threading.Condition(self.lock)
         self._stopping = threading.Event()
 
     @property
     def url(self) -> str:
         """Where the runtime listens."""
-        host, port = self._address
-        scheme = "https" if self._tls else "http"
-        return f"{scheme}://[{host}]:{port}" if ":" in host else f"{scheme}://{host}:{port}"
+        return self._port.url
+
+    @property
+    def session_timeout_ms(self) -> int:
+        """The timeout of sessions that are opened from now on; may be set at any time (O055)."""
+        return self._session_timeout_ms
+
+    @session_timeout_ms.setter
+    def session_timeout_ms(self, value: int) -> None:
+        with self.lock:
+            self._session_timeout_ms = value
+            if self._ticker is not None:
+                self.runtime.sessions.timeout_ms = value
 
     def start(self) -> EmbeddedRuntime:
         """Open the history and listen; raises ConfigurationError when the file or the port cannot be had."""
-        with self.lock:
-            listener = self._listener = self._open()
-        self._threads = [
-            threading.Thread(target=listener.serve_forever, args=(0.05,), name="orbit-runtime", daemon=True),
-            threading.Thread(target=self._tick, name="orbit-runtime-ticker", daemon=True),
-        ]
-        for thread in self._threads:
-            thread.start()
+        with self._life:
+            self._begin()
+            self._port.open(self)
         return self
-
-    def _open(self) -> Listener:
-        # A history that is there comes first, since who else uses it is the better news; a new one is not begun
-        # before the port is had. The port answers nobody until its thread runs.
-        known = self._history() if self._db_path and Path(self._db_path).exists() else None
-        try:
-            listener = Listener(self._address, self, self._tls)
-        except (OSError, OverflowError) as error:
-            if known is not None:
-                known.close()
-            raise ConfigurationError(_no_port(self._address, error)) from None
-        try:
-            store = known if known is not None else self._history()
-            self.runtime = Runtime(self.catalog, store=store, session_timeout_ms=self.session_timeout_ms)
-        except BaseException:
-            listener.server_close()
-            raise
-        self._planned = 0.0
-        self._waiters = Waiters()
-        self._stopping.clear()
-        self._address = (self._address[0], listener.server_address[1])
-        return listener
-
-    def _history(self) -> Store:
-        return SqliteStore(self._db_path) if self._db_path else self._memory
 
     def stop(self) -> None:
         """Close the port and every connection, as a process that ends would; the history stays."""
-        if self._listener is None:
-            return
-        with self.lock:
-            self._stopping.set()
-            self._waiters.close()
-            self._wake.notify_all()
-        self._listener.shutdown()
-        self._listener.server_close()
-        self._listener.close_connections()
-        for thread in self._threads:
-            thread.join()
-        with self.lock:
-            self.runtime.store.close()
-        self._listener = None
+        with self._life:
+            if self._absence is not None:
+                self._absence.set()
+                self._absence = None
+            self._end()
 
     def restart(self) -> None:
         """Stop and start again on the same port: sessions are forgotten, tokens and history are kept (O132)."""
-        self.stop()
-        self.start()
+        with self._life:
+            self.stop()
+            self.start()
+
+    def go_away(self, seconds: float | None = None, *, is_restart: bool = False) -> None:
+        """Cut every connection and refuse new ones, for a time or until ``come_back``; return at once.
+
+        The runtime goes on behind its closed port; with ``is_restart`` it ends, and begins anew when it is back.
+        """
+        with self._life:
+            if self._absence is not None or self._ticker is None:
+                return
+            absence = self._absence = threading.Event()
+            if is_restart:
+                self._end()
+            self._port.close()
+            self._port.hold(self)
+        if seconds is not None:
+            args = (absence, seconds)
+            threading.Thread(target=self._return, args=args, name="orbit-runtime-absence", daemon=True).start()
+
+    def come_back(self) -> None:
+        """End an absence; do nothing when there is none."""
+        with self._life:
+            if self._absence is None:
+                return
+            self._absence.set()
+            self._absence = None
+            if self._ticker is None:
+                self._begin()
+            self._port.open(self)
+
+    def _return(self, absence: threading.Event, seconds: float) -> None:
+        absence.wait(seconds)
+        with self._life:
+            if self._absence is absence:
+                self.come_back()
+
+    def _begin(self) -> None:
+        # A history that is there comes first, since who else uses it is the better news; a new one is not begun
+        # before the port is had. The port answers nobody until it is opened.
+        known = self._history() if self._db_path and Path(self._db_path).exists() else None
+        try:
+            self._port.hold(self)
+            store = known = known if known is not None else self._history()
+            with self.lock:
+                self.runtime = Runtime(self.catalog, store=store, session_timeout_ms=self._session_timeout_ms)
+                self._planned = 0.0
+                self._waiters = Waiters()
+                self._stopping.clear()
+        except BaseException:
+            if known is not None:
+                known.close()
+            self._port.close()
+            raise
+        self._ticker = threading.Thread(target=self._tick, name="orbit-runtime-ticker", daemon=True)
+        self._ticker.start()
+
+    def _end(self) -> None:
+        if self._ticker is not None:
+            with self.lock:
+                self._stopping.set()
+                self._waiters.close()
+                self._wake.notify_all()
+        self._port.close()
+        if self._ticker is not None:
+            self._ticker.join()
+            self._ticker = None
+            with self.lock:
+                self.runtime.store.close()
+
+    def _history(self) -> Store:
+        return SqliteStore(self._db_path) if self._db_path else self._memory
 
     def __enter__(self) -> EmbeddedRuntime:
         return self.start()
@@ -193,9 +237,3 @@ class EmbeddedRuntime:
                 now = clock.monotonic()
                 self._planned = min(now + _LONGEST_SLEEP, due if due is not None else now + _LONGEST_SLEEP)
                 self._wake.wait(max(0.0, self._planned - now))
-
-
-def _no_port(address: tuple[str, int], error: OSError | OverflowError) -> str:
-    said = getattr(error, "strerror", None) or error
-    is_about_port = getattr(error, "errno", None) in {errno.EADDRINUSE, errno.EACCES}
-    return f"cannot listen on {address[0]}:{address[1]}: {said}" + ("; give --port" if is_about_port else "")

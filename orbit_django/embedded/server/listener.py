@@ -9,7 +9,7 @@ from functools import partial
 from http.server import ThreadingHTTPServer
 from typing import Any
 
-from orbit_django.embedded.server.answers import Host
+from orbit_django.embedded.answers import Host
 from orbit_django.embedded.server.handler import Connection
 
 _BACKLOG = 128
@@ -27,7 +27,12 @@ class Listener(ThreadingHTTPServer):
         self._open_lock = threading.Lock()
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
-        super().__init__(address, partial(Connection, host=host))
+        super().__init__(address, partial(Connection, host=host), bind_and_activate=False)
+        try:
+            self.server_bind()  # without listening: connections are refused until the server is activated
+        except BaseException:
+            self.server_close()
+            raise
 
     def server_bind(self) -> None:
         """Bind without the base class's look-up of the machine's name."""

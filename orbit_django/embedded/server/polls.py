@@ -10,14 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
+from orbit_django.embedded.answers import ClosedError, Host
 from orbit_django.embedded.callers import Caller
 from orbit_django.embedded.executions import Execution
-from orbit_django.embedded.server.answers import Host
-from orbit_django.exceptions import OrbitError, RuntimeRefusalError
-
-
-class ClosedError(OrbitError):
-    """The server stops: the connection is closed without an answer."""
+from orbit_django.exceptions import RuntimeRefusalError
 
 
 @dataclass(eq=False, slots=True)

@@ -11,8 +11,7 @@ from typing import Any
 from urllib.parse import unquote
 
 from orbit_django.embedded import views
-from orbit_django.embedded.server import page
-from orbit_django.embedded.server.answers import (
+from orbit_django.embedded.answers import (
     HTML,
     JSON,
     Answer,
@@ -22,6 +21,7 @@ from orbit_django.embedded.server.answers import (
     json_answer,
     text_answer,
 )
+from orbit_django.embedded.server import page
 from orbit_django.embedded.server.forms import BodyError, read_body
 from orbit_django.embedded.server.polls import finish_look, poll_look
 from orbit_django.exceptions import RuntimeRefusalError

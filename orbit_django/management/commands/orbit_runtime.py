@@ -7,16 +7,16 @@ import math
 import signal
 import sys
 import threading
-from argparse import ArgumentParser
+from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError
+from django.core.management.base import BaseCommand, CommandError, CommandParser, DjangoHelpFormatter
 
 from orbit_django import conf
 from orbit_django.conf.addresses import is_loopback, loopback_of
 from orbit_django.embedded.callers import Identity, read_identities
-from orbit_django.embedded.faults import Faults, parse_fault
+from orbit_django.embedded.faults import Faults, explain, parse_fault
 from orbit_django.embedded.server import MAX_BODY_BYTES, EmbeddedRuntime, server_context
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.logs import ExtrasFormatter
@@ -26,12 +26,20 @@ _MAX_PORT = 65_535
 _FOLLOWED = "if that is http on this machine"
 
 
+class _Formatter(RawDescriptionHelpFormatter, DjangoHelpFormatter):
+    """Keeps the lines of the text below the options."""
+
+
 class Command(BaseCommand):
     """Serve the worker protocol on this machine."""
 
     help = "Run the embedded ORBIT runtime. It is for development and tests only, never for production."
     requires_system_checks = []
     requires_migrations_checks = False
+
+    def create_parser(self, prog_name: str, subcommand: str, **kwargs: Any) -> CommandParser:
+        """Let the kinds of faults follow the options in the help."""
+        return super().create_parser(prog_name, subcommand, formatter_class=_Formatter, epilog=explain(), **kwargs)
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""
@@ -61,8 +69,8 @@ class Command(BaseCommand):
             "--fault",
             action="append",
             default=[],
-            metavar="KIND:CALL[:VALUE][xTIMES]",
-            help="inject a fault, for example lost:complete or status:poll:503x3; may be given several times",
+            metavar="KIND:CALL[:VALUE][+SKIP][xTIMES]",
+            help="inject a fault, for example lost:complete or status:poll:503x3, see below; may be repeated",
         )
         parser.add_argument("--quiet", action="store_true", help="do not tell what workers and executions do")
 

@@ -10,12 +10,18 @@ from dataclasses import dataclass, field
 from typing import Any, Protocol
 
 from orbit_django.embedded.callers import ANYONE, Caller, Credentials
+from orbit_django.embedded.recorder import Recorder
 from orbit_django.embedded.runtime import Runtime
-from orbit_django.exceptions import RuntimeRefusalError
+from orbit_django.exceptions import OrbitError, RuntimeRefusalError
+from orbit_django.protocol import API_VERSION
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 HTML = "text/html; charset=utf-8"
+
+
+class ClosedError(OrbitError):
+    """The connection is closed without an answer: the server stops, or a fault wants it so."""
 
 
 @dataclass(slots=True)
@@ -44,7 +50,9 @@ class Answer:
     status: int
     body: bytes = b""
     content_type: str | None = None
-    is_authenticated: bool = True  # the version header comes only after authentication (O013)
+    version: str | None = API_VERSION  # None before authentication (O013)
+    headers: tuple[tuple[str, str], ...] = ()
+    is_cut: bool = False  # half of the body is sent, then the connection closes
 
 
 def json_answer(value: Any, status: int = 200) -> Answer:
@@ -62,30 +70,16 @@ def error_answer(error: RuntimeRefusalError) -> Answer:
     return json_answer({"error": {"code": error.code, "message": error.message}}, error.status)
 
 
-class Interference(Protocol):
-    """Something that disturbs the runtime on purpose; a call is what ``Request.call`` says."""
-
-    def before(self, call: str, runtime: Runtime) -> tuple[int, str, bytes] | None:
-        """Act before a request is processed; a status, media type and body returned here are sent instead."""
-        ...
-
-    def after(self, call: str, status: int, body: bytes, runtime: Runtime) -> bytes | None:
-        """Return the body to send after processing, or None to close the connection without an answer."""
-        ...
-
-    def pause(self, call: str) -> float:
-        """Return for how many seconds to hold the answer of a request that was processed."""
-        ...
-
-
 class Host(Protocol):
-    """What a connection needs of the server that it belongs to."""
+    """What a connection, or a fault, needs of the server."""
 
     credentials: Credentials
     faults: Interference | None
     lock: threading.RLock
     max_body: int
+    recorder: Recorder | None
     runtime: Runtime  # touched only with the lock held
+    session_timeout_ms: int  # of sessions that are opened from now on
 
     def changing(self) -> AbstractContextManager[Runtime]:
         """Hold the lock for one call of the runtime, then serve those who waited for what it changed."""
@@ -97,4 +91,23 @@ class Host(Protocol):
 
     def pause(self, seconds: float) -> None:
         """Hold the calling thread."""
+        ...
+
+    def go_away(self, seconds: float, *, is_restart: bool = False) -> None:
+        """Refuse connections for a time, from now on; return at once."""
+        ...
+
+
+class Interference(Protocol):
+    """Something that disturbs the runtime on purpose, called without the lock.
+
+    Both methods may raise ClosedError, and then the connection is closed without an answer.
+    """
+
+    def before(self, request: Request, host: Host) -> Answer | None:
+        """Act before an authenticated request is processed; an answer returned here is sent instead."""
+        ...
+
+    def after(self, request: Request, answer: Answer, host: Host) -> Answer:
+        """Return the answer to send after the request was processed."""
         ...
