@@ -14,6 +14,7 @@ from orbit_django.exceptions import ConfigurationError, TaskCancelled
 from orbit_django.logs import BoundLogger, about
 from orbit_django.payloads import digest
 from orbit_django.protocol import Assignment
+from orbit_django.redaction import MET
 
 logger = logging.getLogger("orbit_django.handlers")
 
@@ -85,6 +86,7 @@ class TaskContext:
     """One delivery as its handler sees it; every field of the assignment but the input."""
 
     def __init__(self, assignment: Assignment, *, worker_id: str, clock: Clock, effects: Effects | None = None) -> None:
+        MET.note(assignment.token)
         self._assignment = assignment
         self._clock = clock
         self.effects = effects

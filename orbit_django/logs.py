@@ -1,16 +1,20 @@
-"""Log records with constant texts: what changes from record to record is in named extras."""
+"""Log records with constant texts: what changes from record to record is in named extras, and no secret is in it."""
 
 from __future__ import annotations
 
 import logging
 import re
-from collections.abc import Mapping, MutableMapping
+import traceback
+from collections.abc import Callable, Iterator, Mapping, MutableMapping
+from contextlib import contextmanager
 from typing import Any
 
 from orbit_django.protocol import Assignment
 
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # what ends a line, or steers a terminal
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+MESSAGE = "message"  # no extra can have this name
+QUOTING = ("django.db.backends",)  # shows statements with their values, tokens among them, when it is asked to
 
 
 def about(assignment: Assignment, **more: Any) -> dict[str, Any]:
@@ -45,3 +49,64 @@ class ExtrasFormatter(logging.Formatter):
         extras = {name: value for name, value in vars(record).items() if name not in STANDARD}
         shown = "".join(f" {name}={value}" for name, value in extras.items())
         return BREAKS.sub(lambda found: ascii(found[0])[1:-1], super().formatMessage(record) + shown)
+
+
+class Redaction(logging.Filter):
+    """Takes secrets out of a record before any handler sees it, a project's own ones included.
+
+    Records stay as they are where there is nothing to hide: a traceback that quotes a secret becomes its text.
+    """
+
+    def __init__(self, redact: Callable[[str], str]) -> None:
+        super().__init__()
+        self._redact = redact
+
+    def filter(self, record: logging.LogRecord) -> bool:
+        """Let every record pass, without its secrets."""
+        try:
+            self._hide(record)
+        except Exception:  # noqa: BLE001  (the values of a record are the handler's code as well)
+            record.msg, record.args, record.exc_info = "a record that could not be read was left out", None, None
+            for name in set(vars(record)) - STANDARD:
+                delattr(record, name)
+        return True
+
+    def _hide(self, record: logging.LogRecord) -> None:
+        told = {name: str(value) for name, value in vars(record).items() if name not in STANDARD}
+        told[MESSAGE] = record.getMessage()
+        whole = "\0".join(told.values())
+        if self._redact(whole) != whole:  # one look for most records, which have nothing to hide
+            self._replace(record, told)
+        if record.exc_info and record.exc_info[0]:
+            text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
+            if (clean := self._redact(text)) != text:
+                record.exc_info, record.exc_text = None, clean
+        if record.stack_info:
+            record.stack_info = self._redact(record.stack_info)
+
+    def _replace(self, record: logging.LogRecord, told: dict[str, str]) -> None:
+        text = told.pop(MESSAGE)
+        if (clean := self._redact(text)) != text:
+            record.msg, record.args = clean, None
+        for name, text in told.items():
+            if (clean := self._redact(text)) != text:
+                setattr(record, name, clean)
+
+
+@contextmanager
+def redacting(redact: Callable[[str], str]) -> Iterator[None]:
+    """Take secrets out of what this package and the database layer log meanwhile.
+
+    A filter of a logger does not see the records of those below it, so each logger gets it.
+    """
+    hiding = Redaction(redact)
+    known = logging.root.manager.loggerDict
+    names = [name for name in (*known, *QUOTING) if name.partition(".")[0] == "orbit_django" or name in QUOTING]
+    loggers = [logging.getLogger(name) for name in names]
+    for logger in loggers:
+        logger.addFilter(hiding)
+    try:
+        yield
+    finally:
+        for logger in loggers:
+            logger.removeFilter(hiding)

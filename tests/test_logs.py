@@ -1,8 +1,9 @@
 import logging
+from collections.abc import Iterator
 
 import pytest
 
-from orbit_django.logs import BoundLogger, ExtrasFormatter, about
+from orbit_django.logs import BoundLogger, ExtrasFormatter, about, redacting
 from orbit_django.protocol import Assignment
 
 DELIVERY = Assignment(
@@ -52,3 +53,83 @@ def test_a_bound_logger_adds_its_extras_and_the_call_wins(caplog) -> None:
 def test_a_bound_logger_may_be_without_extras(caplog) -> None:
     BoundLogger(logging.getLogger("orbit.test")).warning("told")
     assert caplog.messages == ["told"]
+
+
+SECRET = "tok-SECRET-1"
+
+
+class Shown(logging.Handler):
+    """A project's own handler: keeps what the formatter makes of each record, and the record."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.lines: list[str] = []
+        self.records: list[logging.LogRecord] = []
+
+    def emit(self, record: logging.LogRecord) -> None:
+        self.records.append(record)
+        self.lines.append(self.format(record))
+
+
+@pytest.fixture
+def shown() -> Iterator[Shown]:
+    """Yield what the root's handler shows, while secrets are taken out."""
+    handler, root = Shown(), logging.getLogger()
+    root.addHandler(handler)
+    with redacting(lambda text: text.replace(SECRET, "****")):
+        yield handler
+    root.removeHandler(handler)
+
+
+class Odd:
+    """A value that says something, or raises when it is looked at."""
+
+    def __init__(self, text: str | None) -> None:
+        self.text = text
+
+    def __str__(self) -> str:
+        if self.text is None:
+            raise RuntimeError("no")
+        return self.text
+
+
+@pytest.mark.promise("W9")
+@pytest.mark.parametrize("name", ["orbit_django.worker.ledger", "orbit_django.handlers", "django.db.backends"])
+def test_no_handler_sees_a_secret(shown: Shown, name: str) -> None:
+    log = logging.getLogger(name)
+    log.setLevel(logging.DEBUG)
+    log.error("a %s b", SECRET, extra={"error": f"c {SECRET}", "odd": Odd(SECRET), "n": 1})
+    log.error("with stack %s", "x", stack_info=True)
+    try:
+        raise ValueError(f"inner {SECRET}") from KeyError(SECRET)
+    except ValueError:
+        log.exception("failed")
+
+    (record, _, failed) = shown.records
+    assert SECRET not in "".join([*shown.lines, str([vars(record) for record in shown.records])])
+    assert (record.error, record.odd, record.n) == ("c ****", "****", 1)
+    assert shown.lines[2].startswith("failed\n")
+    assert "ValueError: inner ****" in shown.lines[2]
+    assert "Traceback" in shown.lines[2]
+    assert failed.exc_info is None
+
+
+def test_a_record_without_secrets_stays_as_it_is(shown: Shown) -> None:
+    log, odd = logging.getLogger("orbit_django.worker.ledger"), Odd("x")
+    error = ValueError("plain")
+    log.error("a %s", "b", extra={"odd": odd}, exc_info=error)
+    (record,) = shown.records
+    assert (record.msg, record.args, record.odd) == ("a %s", ("b",), odd)
+    assert record.exc_info[1] is error
+
+
+def test_a_record_whose_values_raise_takes_nobody_down(shown: Shown) -> None:
+    logging.getLogger("orbit_django.handlers").warning("a %s", SECRET, extra={"odd": Odd(None)})
+    assert shown.lines == ["a record that could not be read was left out"]
+
+
+def test_afterwards_records_are_left_alone(shown: Shown) -> None:
+    with redacting(lambda text: "hidden"):
+        pass
+    logging.getLogger("orbit_django.handlers").warning("seen")
+    assert shown.lines == ["seen"]

@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 from orbit_django import outbox, starts
 from orbit_django.clock import SystemClock
+from orbit_django.logs import redacting
 from orbit_django.outbox import Origin
 from orbit_django.transports.base import Transport
 from orbit_django.transports.executions import Executions
@@ -22,15 +23,20 @@ def flush(
     """Try each sendable message once; return how many were tried and how many are left for this runtime."""
     relay = Relay(transport, origin, aliases, clock=SystemClock(), gate=DatabaseGate(), redact=redact)
     count = left = 0
-    for using in aliases:
-        tried: set[int] = set()
-        while found := outbox.claim_due(using, origin, BATCH, is_flush=True, skip=tried):
-            for message in found:
-                tried.add(message.pk)
-                relay.deliver(message)
-        count += len(tried)
-        left += outbox.sendable_count(using, origin)
+    with redacting(redact):
+        for using in aliases:
+            count += _flush(relay, origin, using)
+            left += outbox.sendable_count(using, origin)
     return count, left
+
+
+def _flush(relay: Relay, origin: Origin, using: str) -> int:
+    tried: set[int] = set()
+    while found := outbox.claim_due(using, origin, BATCH, is_flush=True, skip=tried):
+        for message in found:
+            tried.add(message.pk)
+            relay.deliver(message)
+    return len(tried)
 
 
 def flush_starts(executions: Executions, aliases: Iterable[str], redact: Callable[[str], str]) -> tuple[int, int]:

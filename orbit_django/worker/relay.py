@@ -24,6 +24,7 @@ from orbit_django.exceptions import NoAnswerError, RefusedError
 from orbit_django.models import OutboxMessage
 from orbit_django.outbox import Origin
 from orbit_django.protocol import REASON_CONTRACT, Kind, Receipt
+from orbit_django.redaction import MET
 from orbit_django.transports.base import Transport
 from orbit_django.worker import housekeeping
 from orbit_django.worker.gate import DatabaseGate
@@ -74,6 +75,7 @@ class Relay:
         """Send a message once and file what came of it."""
         if message.status != OutboxMessage.Status.PENDING:
             return
+        MET.note(message.token)
         try:
             answer = self._transport.send(Kind(message.kind), outbox.text_of(message))
         except NoAnswerError as error:

@@ -22,6 +22,7 @@ from orbit_django.clock import Clock, SystemClock
 from orbit_django.conf import OrbitSettings
 from orbit_django.dialects import of_connection
 from orbit_django.exceptions import RefusedError
+from orbit_django.logs import redacting
 from orbit_django.outbox import Origin
 from orbit_django.protocol import SDK, Registration
 from orbit_django.tasks import Task
@@ -93,7 +94,7 @@ class Worker:
     def run(self) -> int:
         """Work until told to stop: 0 after an orderly end, 1 after a hasty one, 2 when the runtime says no."""
         connection_created.connect(self._prepare, dispatch_uid="orbit_django.worker")
-        with self._watching_signals():
+        with redacting(self._settings.redact), self._watching_signals():
             self._pulse.start()
             for loop in (*self._side_rooms(), *self._loops):
                 LoopThread(loop, self._end).start()
