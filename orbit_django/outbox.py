@@ -101,12 +101,12 @@ def claim_due(
     return list(held.order_by("pk"))
 
 
-def renew(message: OutboxMessage) -> bool:
-    """Hold a message anew for its sender; return False when somebody else has taken it meanwhile."""
+def renew(message: OutboxMessage, seconds: float = HOLD_SECONDS) -> bool:
+    """Hold a message anew for its sender, for 0 seconds to let go; return False when somebody else has taken it."""
     using = _alias(message)
     with dialect_of(using).writing():
         rows = OutboxMessage.objects.using(using).pending().filter(pk=message.pk, sender=message.sender)
-        return rows.update(due_at=dialect_of(using).now_ms(HOLD_SECONDS)) == 1
+        return rows.update(due_at=dialect_of(using).now_ms(seconds)) == 1
 
 
 def settle(message: OutboxMessage, receipt: Receipt) -> None:
@@ -127,9 +127,9 @@ def leave_to_owner(message: OutboxMessage, refusal: RefusedError, text: str) -> 
     _write(message, due_at=due_at, sender="", last_status=refusal.status, last_error=storable(text, LIMIT_TEXT))
 
 
-def block(message: OutboxMessage, refusal: RefusedError, text: str) -> None:
+def block(message: OutboxMessage, refusal: RefusedError | None, text: str) -> None:
     """Set a message aside until a person, a new worker or a new credential tries it again."""
-    changes = {"last_status": refusal.status, "last_error": storable(text, LIMIT_TEXT)}
+    changes = {"last_status": refusal and refusal.status, "last_error": storable(text, LIMIT_TEXT)}
     _write(message, status=Status.BLOCKED, due_at=None, sender="", **changes)
 
 

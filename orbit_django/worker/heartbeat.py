@@ -19,6 +19,7 @@ logger = logging.getLogger(__name__)
 
 NO_SESSION_WAIT_SECONDS = 0.05
 CALL_SECONDS = 10.0
+LEAST_INTERVAL_SECONDS = 0.25
 
 
 class Heartbeat:
@@ -40,9 +41,9 @@ class Heartbeat:
         """Beat when it is time; return the seconds until the next beat."""
         session = self._session.peek()
         if session is None or self._session.is_overdue():
-            return self._reopen()
+            return self._reopen(session)
         now = self._clock.monotonic()
-        interval = session.heartbeat_interval_ms / 1000
+        interval = _interval(session)
         if session.session_id != self._beating:
             self._beating, self._next_at = session.session_id, now + interval
         if now < self._next_at:
@@ -51,11 +52,15 @@ class Heartbeat:
         self._beat(session)
         return 0.0
 
-    def _reopen(self) -> float:
-        """Open a session when no loop is free to do it, or replace the one in doubt."""
-        if len(self._held):
+    def _reopen(self, session: Session | None) -> float:
+        """Open a session again, also while every loop waits in a handler or a poll, or replace the one in doubt.
+
+        The first one, and one in doubt while nothing is held, is left to the loops.
+        """
+        is_needed = len(self._held) > 0
+        if is_needed or (session is None and self._session.count):
             try:
-                self._session.current(is_draining=True)
+                self._session.current(is_draining=is_needed)
             except StoppedError:
                 return CALL_SECONDS / 10
         return NO_SESSION_WAIT_SECONDS
@@ -76,3 +81,9 @@ class Heartbeat:
         self.last_at = self._clock.monotonic()
         if tokens:
             self._held.cancel(tokens)
+
+
+def _interval(session: Session) -> float:
+    """Return the seconds between two beats: as asked for, unless that would lose the session or flood the runtime."""
+    asked, timeout = session.heartbeat_interval_ms / 1000, session.session_timeout_ms / 1000
+    return max(timeout / 3 if 0 < timeout <= asked else asked, LEAST_INTERVAL_SECONDS)

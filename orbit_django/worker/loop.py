@@ -20,12 +20,12 @@ from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.held import Held
 from orbit_django.worker.parking import Parking
 from orbit_django.worker.relay import Relay
-from orbit_django.worker.runner import Backoff, StoppedError
+from orbit_django.worker.runner import Backoff, StoppedError, delay_after
 from orbit_django.worker.session import SessionHolder
 
 logger = logging.getLogger(__name__)
 
-REFUSED_WAIT_SECONDS = 5.0
+REFUSED_WAIT_SECONDS = 5.6  # a tenth less by chance: more than 5 s
 GATE_WAIT_SECONDS = 0.2
 
 
@@ -109,7 +109,7 @@ class PollLoop:
         if str(error) != self._refusal:
             self._refusal = str(error)
             logger.error("the runtime refuses this worker's polls", extra={"error": self._refusal})
-        return REFUSED_WAIT_SECONDS + self._backoff.next()
+        return delay_after(1, first=REFUSED_WAIT_SECONDS, top=REFUSED_WAIT_SECONDS)
 
     def _empty(self, seconds: float) -> float:
         """Poll again at once, unless the runtime answered sooner than it was asked to wait."""
@@ -151,6 +151,6 @@ class PollLoop:
             housekeeping.after_task()
         if isinstance(result, OutboxMessage):
             rooms.held.reporting(context)
-            rooms.relay.deliver(result)
+            rooms.relay.report(result)
             housekeeping.before_task()
         return result is not Deferred.PARKED

@@ -20,7 +20,7 @@ from django.db import DatabaseError, InterfaceError, OperationalError
 from orbit_django import outbox
 from orbit_django.clock import Clock
 from orbit_django.dialects import dialect_of
-from orbit_django.exceptions import NoAnswerError, RefusedError
+from orbit_django.exceptions import NoAnswerError, PayloadError, RefusedError
 from orbit_django.models import OutboxMessage
 from orbit_django.outbox import Origin
 from orbit_django.protocol import REASON_CONTRACT, Kind, Receipt
@@ -28,6 +28,7 @@ from orbit_django.redaction import MET
 from orbit_django.transports.base import Transport
 from orbit_django.worker import housekeeping
 from orbit_django.worker.gate import DatabaseGate
+from orbit_django.worker.pace import TROUBLED_SECONDS, Lane, Pace
 from orbit_django.worker.runner import delay_after
 
 logger = logging.getLogger(__name__)
@@ -53,6 +54,7 @@ class Relay:
         credential: Callable[[], str | None] = lambda: None,
         senders: int = 4,
         on_due: Callable[[], object] = lambda: None,
+        is_admitted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._transport = transport
         self._origin = origin
@@ -63,13 +65,23 @@ class Relay:
         self._credential = credential
         self._tried_with: str | None = None  # the credential with which blocked messages were tried
         self.senders = senders
+        self._is_admitted = is_admitted  # whether the runtime may have let this worker in
+        self._pace = Pace(clock)
         self._on_due = on_due  # told that a message of this process will fall due soon
         self._taken: queue.SimpleQueue[OutboxMessage] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._busy = 0
+        self._looks = 0
         self._due: list[float] = []  # when messages of this process fall due, on the monotonic clock
         self._unfiled: deque[Callable[[], object]] = deque()  # answers that the database did not take yet
         self._fresh = set(self._aliases)  # aliases whose blocked messages were not tried with it yet
+
+    def report(self, message: OutboxMessage) -> None:
+        """Send a message that was just committed, unless there are too many for a runtime that answers nothing."""
+        if message.status != OutboxMessage.Status.PENDING or self._pace.take(Lane.FIRST):
+            self.deliver(message)
+        else:
+            self._file(partial(outbox.renew, message, 0))
 
     def deliver(self, message: OutboxMessage) -> None:
         """Send a message once and file what came of it."""
@@ -79,16 +91,22 @@ class Relay:
         try:
             answer = self._transport.send(Kind(message.kind), outbox.text_of(message))
         except NoAnswerError as error:
+            self._pace.unanswered()
             self._postpone(message, self._redact(str(error)))
         except RefusedError as error:
             self._refused(message, error, self._redact(str(error)))
+        except (PayloadError, ValueError) as error:
+            self._unsendable(message, self._redact(str(error)))
         else:
+            self._pace.answered()
             receipt = Receipt(answer.accepted, self._redact(answer.reason))
             self._log(message, receipt)
             self._file(partial(outbox.settle, message, receipt))
 
     def step(self) -> float:
         """Take what is due as far as there are senders; return the seconds until the next look."""
+        if not self._is_admitted():
+            return LOOK_SECONDS / 10
         housekeeping.before_task()
         try:
             count = self._look()
@@ -96,6 +114,8 @@ class Relay:
             self._lost(error)
             return LOOK_SECONDS
         self._gate.open()
+        if self._pace.is_troubled:
+            return TROUBLED_SECONDS
         return 0.02 if count else self._wait_seconds()
 
     def send_next(self) -> float:
@@ -122,17 +142,30 @@ class Relay:
                 break
         count = 0
         self._notice_credential()
-        for using in self._aliases:
+        for using in self._turns():
             if using in self._fresh:
                 outbox.unblock(using, self._origin)
                 self._fresh.discard(using)
-            free = self.senders - self._busy
-            for message in outbox.claim_due(using, self._origin, free) if free > 0 else ():
-                with self._lock:
-                    self._busy += 1
-                self._taken.put(message)
-                count += 1
+            count += self._take(using)
         return count
+
+    def _turns(self) -> tuple[str, ...]:
+        """Return the aliases, each time with another one in front."""
+        first = self._looks = (self._looks + 1) % len(self._aliases)
+        return self._aliases[first:] + self._aliases[:first]
+
+    def _take(self, using: str) -> int:
+        """Take due messages for the senders that are free, one at a time while the runtime answers nothing."""
+        free = self.senders - self._busy
+        if self._pace.is_troubled:
+            free = min(free, int(self._pace.is_open(Lane.AGAIN)))
+        found = outbox.claim_due(using, self._origin, free) if free > 0 else []
+        for message in found:
+            self._pace.take(Lane.AGAIN)
+            with self._lock:
+                self._busy += 1
+            self._taken.put(message)
+        return len(found)
 
     def _notice_credential(self) -> None:
         """Have blocked messages tried once more when the credential has changed."""
@@ -164,9 +197,16 @@ class Relay:
         if is_foreign:
             self._file(partial(outbox.leave_to_owner, message, error, text))
         elif is_about_result:
+            self._pace.answered()
             self._file(partial(self._follow_up, message, error, text))
         else:
+            self._pace.unanswered()
             self._file(partial(outbox.block, message, error, text))
+
+    def _unsendable(self, message: OutboxMessage, text: str) -> None:
+        """Set a row aside that is no report: somebody else than this package has written it."""
+        logger.error("a message cannot be sent", extra=self._about(message, error=text))
+        self._file(partial(outbox.block, message, None, f"this row is no report that could be sent: {text}"))
 
     def _follow_up(self, message: OutboxMessage, error: RefusedError, text: str) -> None:
         following = outbox.refuse(message, error, text)

@@ -46,8 +46,9 @@ class Backoff:
 
 
 def delay_after(failures: int, first: float = 0.2, top: float = 5.0) -> float:
-    """Return the wait after so many failures: doubling, up to 20 % longer by chance, in seconds."""
-    return float(min(first * 2 ** min(failures - 1, 30), top) * random.uniform(1.0, 1.2))  # noqa: S311  (no secret)
+    """Return the wait after so many failures, in seconds: doubling, a little longer by chance, never above ``top``."""
+    wait = first * 2 ** min(failures - 1, 30) * random.uniform(1.0, 1.2)  # noqa: S311  (no secret)
+    return float(min(wait, top * random.uniform(0.9, 1.0)))  # noqa: S311
 
 
 class LoopThread(threading.Thread):

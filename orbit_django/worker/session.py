@@ -21,8 +21,9 @@ from orbit_django.worker.runner import Backoff, StoppedError
 logger = logging.getLogger(__name__)
 
 PASSING_STATUSES = (408, 425, 429)  # refusals that time heals
-REFUSED_WAIT_SECONDS = 10.0
+REFUSED_WAIT_SECONDS = 5.0
 CLOSE_SECONDS = 2.0
+LEAVE_SECONDS = 1.0  # how long a registration on its way holds up the end
 TOLD_FAILURES = (1, 10, 100, 1000)
 
 
@@ -52,6 +53,9 @@ class SessionHolder:
         self._is_closed = False
         self._closed = threading.Event()
         self.count = 0  # sessions opened so far
+        self.has_asked = (
+            False  # whether the runtime was asked for a session, and did not say that it wants no such worker
+        )
 
     def peek(self) -> Session | None:
         """Return the current session without waiting."""
@@ -106,7 +110,7 @@ class SessionHolder:
         with self._changed:
             self._is_closed = True
             self._closed.set()
-            self._changed.wait_for(lambda: not self._is_registering, CLOSE_SECONDS)  # it gives its session back itself
+            self._changed.wait_for(lambda: not self._is_registering, LEAVE_SECONDS)  # it gives its session back itself
             session, self._session = self._session, None
             self._changed.notify_all()
         if session is not None:
@@ -147,8 +151,10 @@ class SessionHolder:
                 wait = self._refused(error, backoff)
             else:
                 break
+            self.has_asked = True
             (self._closed if is_draining else self._stop).wait(wait)
             self._check_stopped(is_draining)
+        self.has_asked = True
         if failures:
             logger.warning("the runtime is back", extra={"failures": failures})
         for warning in session.warnings:

@@ -34,18 +34,25 @@ class Starter:
     name = "starter"
 
     def __init__(
-        self, executions: Executions, aliases: Iterable[str], *, gate: DatabaseGate, redact: Callable[[str], str]
+        self,
+        executions: Executions,
+        aliases: Iterable[str],
+        *,
+        gate: DatabaseGate,
+        redact: Callable[[str], str],
+        is_admitted: Callable[[], bool] = lambda: True,
     ) -> None:
         self._executions = executions
         self._aliases = tuple(aliases)
         self._gate = gate
         self._redact = redact
+        self._is_admitted = is_admitted  # whether the runtime may have let this worker in
         self._fresh = set(self._aliases)  # aliases whose blocked starts were not tried yet
         self._trouble = Backoff()  # of the runtime, so that it is not asked once for each start
 
     def step(self) -> float:
         """Send what is due; return the seconds until the next look."""
-        if not self._gate.is_open:  # the relay opens it again
+        if not self._is_admitted() or not self._gate.is_open:  # the relay opens it again
             return LOOK_SECONDS
         housekeeping.before_task()
         wait = LOOK_SECONDS

@@ -86,6 +86,7 @@ class Worker:
             redact=settings.redact,
             credential=lambda: settings.credential,
             on_due=self._nudge.set,
+            is_admitted=self._has_asked,
         )
         self._executions = Executions(settings) if settings.may_start else None
         self._loops = self._polls(tasks)
@@ -138,7 +139,17 @@ class Worker:
     def _starter(self) -> Loop:
         if self._executions is None:
             return Bystander(self._aliases, gate=self._gate)
-        return Starter(self._executions, self._aliases, gate=self._gate, redact=self._settings.redact)
+        return Starter(
+            self._executions,
+            self._aliases,
+            gate=self._gate,
+            redact=self._settings.redact,
+            is_admitted=self._has_asked,
+        )
+
+    def _has_asked(self) -> bool:
+        """Return whether more than a registration may be sent: one that is refused ends the worker with one line."""
+        return self._session.has_asked
 
     def _prepare(self, connection: BaseDatabaseWrapper, **kwargs: object) -> None:
         """Set up each connection that this process opens to a database that holds records."""

@@ -110,13 +110,39 @@ def test_with_every_loop_in_a_handler_the_heartbeat_registers_again(world: World
     assert world.transport.named("heartbeat") == [("session-1",), ("session-2",)]
 
 
-def test_a_lost_session_is_left_to_the_loops_when_nothing_is_held(world: World) -> None:
+@pytest.mark.promise("W3")
+def test_with_every_loop_in_a_poll_the_heartbeat_registers_again(world: World) -> None:
     world.transport.script("heartbeat", UnknownSessionError("gone"))
     world.beat()
     world.heartbeat.step()
 
-    assert world.holder.peek() is None
+    assert world.holder.peek().session_id == "session-2"
+    assert len(world.transport.named("register")) == 2
+
+
+def test_a_worker_that_stops_opens_no_session_for_nothing(world: World) -> None:
+    world.transport.script("heartbeat", UnknownSessionError("gone"))
+    world.beat()
+    world.stop.set()
+    assert world.heartbeat.step() > 0
+
     assert len(world.transport.named("register")) == 1
+
+
+@pytest.mark.parametrize(
+    ("interval_ms", "timeout_ms", "seconds"),
+    [(1, 30_000, 0.25), (-5, 30_000, 0.25), (2**63 - 1, 30_000, 10.0), (30_000, 3_000, 1.0), (900, 1_000, 0.9),
+     (500, -1, 0.5), (2**63 - 1, 2**63 - 1, None)],
+)  # fmt: skip
+def test_a_pace_that_makes_no_sense_neither_floods_the_runtime_nor_loses_the_session(
+    interval_ms: int, timeout_ms: int, seconds: float | None
+) -> None:
+    world = World()
+    world.transport.script("register", Session("odd", interval_ms, timeout_ms))
+    world.holder.current()
+
+    assert world.live(12)[:1] == ([] if seconds is None else [pytest.approx(seconds, abs=0.01)])
+    assert len(world.transport.limits) <= 12 / 0.25
 
 
 @pytest.mark.promise("W2", "W3")

@@ -15,7 +15,15 @@ from orbit_django.worker.held import Held
 from orbit_django.worker.loop import PollLoop, Rooms
 from orbit_django.worker.runner import StoppedError
 from orbit_django.worker.session import SessionHolder
-from tests.worker.words import REGISTRATION, HookedTransport, NoWait, TickingClock, assignment, refusal
+from tests.worker.words import (
+    REGISTRATION,
+    HookedTransport,
+    NoWait,
+    TickingClock,
+    assert_backs_off,
+    assignment,
+    refusal,
+)
 
 MESSAGE = OutboxMessage(status=OutboxMessage.Status.PENDING)
 EMPTY = None
@@ -62,7 +70,7 @@ class World:
             raise answer
         return answer
 
-    def deliver(self, message: OutboxMessage) -> None:
+    def report(self, message: OutboxMessage) -> None:
         assert len(self.held) == 1, "a delivery is held until its report was sent"
         self.delivered.append(message)
 
@@ -107,7 +115,7 @@ def test_instant_empty_answers_back_off(world: World) -> None:
     waits = [world.loop.step() for _ in range(8)]
     world.transport.during["poll"] = lambda: world.clock.advance(20)
 
-    assert all(low <= wait <= 1.2 * low for low, wait in zip((0.2, 0.4, 0.8, 1.6, 3.2, 5, 5, 5), waits, strict=True))
+    assert_backs_off(waits)
     assert world.loop.step() == 0.0
     world.transport.during.clear()
     assert world.loop.step() < 0.25, "a long poll that worked begins anew"
@@ -230,7 +238,7 @@ def test_a_committed_result_is_no_reason_for_doubt(world: World, monkeypatch: py
     def fail(message: OutboxMessage) -> None:
         raise ValueError("unexpected")
 
-    monkeypatch.setattr(world, "deliver", fail)
+    monkeypatch.setattr(world, "report", fail)
     with pytest.raises(ValueError, match="unexpected"):
         world.receive(MESSAGE)
     world.loop.step()

@@ -11,7 +11,7 @@ from orbit_django.models import OutboxMessage
 from orbit_django.protocol import Receipt
 from orbit_django.worker.relay import Sender
 from tests.worker.relaying import OTHER, Status, World, due, earn, stored, wait_of
-from tests.worker.words import refusal
+from tests.worker.words import assert_backs_off, refusal
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
 
@@ -51,8 +51,7 @@ def test_a_result_without_an_answer_falls_due_again_later_and_later(world: World
         waits.append(wait_of(stored()))
         message = stored()
 
-    usual = (0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0)
-    assert all(low - 0.15 <= wait <= 1.2 * low for low, wait in zip(usual, waits, strict=True)), waits
+    assert_backs_off(waits, late=0.15)
     assert (message.status, message.attempts, message.last_error) == (Status.PENDING, 7, "down")
     assert world.due == [True] * 7
     world.relay.deliver(message)

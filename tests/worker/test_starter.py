@@ -22,7 +22,7 @@ from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.starter import Bystander, Starter
 from orbit_django.worker.worker import Worker
 from tests.worker.starting import CONTRACT, INPUT, TOKEN, World, ask, executions, hasten, stored
-from tests.worker.words import refusal
+from tests.worker.words import assert_backs_off, refusal
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
 
@@ -115,8 +115,7 @@ def test_a_start_without_an_answer_falls_due_again_later_and_later(world: World)
         waits.append(wait_of(stored()))
         assert 0.2 <= pause <= 6.0
 
-    usual = (0.2, 0.4, 0.8, 1.6, 3.2, 5.0, 5.0)
-    assert all(low - 0.15 <= wait <= 1.2 * low for low, wait in zip(usual, waits, strict=True)), waits
+    assert_backs_off(waits, late=0.15)
     assert (stored().status, stored().attempts, stored().last_error) == (Status.PENDING, 7, "down")
     hasten()
     world.look()

@@ -93,3 +93,11 @@ class HookedTransport(RecordingTransport):
 
     def names(self) -> list[str]:
         return [call.name for call in self.calls]
+
+
+def assert_backs_off(waits: list[float], *, late: float = 0.0) -> None:
+    """See that waits double from 200 ms up to 5 s, more or less by chance, and are at most so much ``late``."""
+    usual = (0.2, 0.4, 0.8, 1.6, 3.2)
+    for number, wait in enumerate(waits):
+        low, top = (usual[number], usual[number] * 1.2) if number < len(usual) else (4.5, 5.0)
+        assert low - late <= wait <= top, waits
