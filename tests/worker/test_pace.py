@@ -42,7 +42,7 @@ def test_one_answer_gives_everything_free_again(pace: Pace) -> None:
 
 
 @pytest.fixture
-def world(db: None) -> World:
+def world(transactional_db: None) -> World:
     return World()
 
 
@@ -108,7 +108,7 @@ def test_a_row_whose_body_no_request_can_carry_is_set_aside(world: World) -> Non
 
 
 @pytest.mark.promise("W8")
-def test_nothing_is_sent_before_the_runtime_was_asked_for_a_session(db: None) -> None:
+def test_nothing_is_sent_before_the_runtime_was_asked_for_a_session(transactional_db: None) -> None:
     answers = [False, False, True]
     due("early")
     world = World(is_admitted=lambda: answers.pop(0))
