@@ -7,10 +7,11 @@ import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from typing import Any
+from typing import Any, TextIO
 
 from orbit_django.protocol import Assignment
 
+PIPE_BYTES = 4_096  # what a pipe takes without another writer in between
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # what ends a line, or steers a terminal
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
 MESSAGE = "message"  # no extra can have this name
@@ -41,7 +42,7 @@ class BoundLogger(logging.LoggerAdapter[logging.Logger]):
 class ExtrasFormatter(logging.Formatter):
     """One line a record, extras at its end as ``name=value``; no text can forge a second line."""
 
-    def __init__(self, head: str = "%(asctime)s %(levelname)s %(name)s %(message)s") -> None:
+    def __init__(self, head: str = "%(asctime)s %(process)d %(levelname)s %(name)s %(message)s") -> None:
         super().__init__(head)
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (the name is logging's)
@@ -110,3 +111,29 @@ def redacting(redact: Callable[[str], str]) -> Iterator[None]:
     finally:
         for logger in loggers:
             logger.removeFilter(hiding)
+
+
+class LineHandler(logging.StreamHandler[TextIO]):
+    """Writes whole lines at once, so that processes that share a pipe or a file do not write into each other's."""
+
+    def emit(self, record: logging.LogRecord) -> None:
+        """Write a record; what is longer than a pipe takes at once is written in as few pieces as it has to be."""
+        try:
+            for piece in pieces(self.format(record) + self.terminator):
+                self.stream.write(piece)
+                self.flush()
+        except Exception:  # noqa: BLE001  (as every handler of logging: it must not disturb who logs)
+            self.handleError(record)
+
+
+def pieces(text: str, limit: int = PIPE_BYTES) -> Iterator[str]:
+    """Yield a text in pieces of whole lines, none longer than the limit unless a single line is."""
+    piece, size = "", 0
+    for line in text.splitlines(keepends=True):
+        length = len(line.encode(errors="replace"))
+        if piece and size + length > limit:
+            yield piece
+            piece, size = "", 0
+        piece, size = piece + line, size + length
+    if piece:
+        yield piece

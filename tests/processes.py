@@ -75,6 +75,7 @@ class WorkerProcess:
             raise AssertionError(f"the worker did not end within {seconds} s\n{self.log()}") from None
 
     def kill(self) -> None:
+        """Kill -9; processes that this one supervises end by themselves."""
         self.process.kill()
         self.process.wait(10)
 
@@ -90,12 +91,12 @@ class Stage:
         self._notes = folder / "notes"
         self._notes.touch()
         self._folder = folder
-        self._environment = environment | {"ORBIT_SERVER": runtime.url, NOTES: str(self._notes)}
+        self.environment = environment | {"ORBIT_SERVER": runtime.url, NOTES: str(self._notes)}
 
     def worker(self, *arguments: str, **environment: str) -> WorkerProcess:
         """Start a worker of the test tasks; it need not have registered yet."""
         log = self._folder / f"worker-{len(self.workers) + 1}.log"
-        worker = WorkerProcess(("--task", "test.*", *arguments), self._environment | environment, log)
+        worker = WorkerProcess(("--task", "test.*", *arguments), self.environment | environment, log)
         self.workers.append(worker)
         return worker
 

@@ -1,9 +1,11 @@
+import io
 import logging
+import os
 from collections.abc import Iterator
 
 import pytest
 
-from orbit_django.logs import BoundLogger, ExtrasFormatter, about, redacting
+from orbit_django.logs import BoundLogger, ExtrasFormatter, LineHandler, about, pieces, redacting
 from orbit_django.protocol import Assignment
 
 DELIVERY = Assignment(
@@ -133,3 +135,50 @@ def test_afterwards_records_are_left_alone(shown: Shown) -> None:
         pass
     logging.getLogger("orbit_django.handlers").warning("seen")
     assert shown.lines == ["seen"]
+
+
+def test_each_line_names_its_process() -> None:
+    record = logging.getLogger("orbit").makeRecord("orbit", logging.INFO, "x.py", 1, "told", (), None)
+    assert f" {os.getpid()} INFO orbit told" in ExtrasFormatter().format(record)
+
+
+@pytest.mark.parametrize(
+    ("text", "limit", "expected"),
+    [
+        ("", 10, []),
+        ("short\n", 10, ["short\n"]),
+        ("one\ntwo\nthree\n", 8, ["one\ntwo\n", "three\n"]),
+        ("a line too long\nb\n", 8, ["a line too long\n", "b\n"]),
+        ("größe\nx\n", 8, ["größe\n", "x\n"]),
+    ],
+)
+def test_a_long_record_is_written_in_pieces_of_whole_lines(text: str, limit: int, expected: list[str]) -> None:
+    assert list(pieces(text, limit)) == expected
+
+
+class Writes(io.StringIO):
+    """A stream that keeps what was written between two flushes."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.pieces: list[str] = []
+
+    def flush(self) -> None:
+        self.pieces.append(self.getvalue())
+        self.seek(0)
+        self.truncate()
+
+
+def test_a_handler_flushes_whole_lines() -> None:
+    stream, many = Writes(), "\n".join(["x" * 1_000] * 9)
+    LineHandler(stream).handle(logging.makeLogRecord({"msg": many}))
+    assert len(stream.pieces) == 3
+    assert all(piece.endswith("x\n") and len(piece) <= 4_096 for piece in stream.pieces)
+    assert "".join(stream.pieces) == many + "\n"
+
+
+def test_a_handler_survives_a_stream_that_is_closed(monkeypatch) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    stream = io.StringIO()
+    stream.close()
+    LineHandler(stream).handle(logging.makeLogRecord({"msg": "told"}))

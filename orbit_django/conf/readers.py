@@ -181,3 +181,9 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "contracts": _paths,
     "weave": _mapping,
 }
+
+# Options of the worker's command that are no settings.
+OPTIONS: dict[str, Callable[[Any], Any]] = {
+    "processes": _whole(1, 256),
+    "lifeline": _whole(0, 1_000_000),
+}

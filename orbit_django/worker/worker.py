@@ -40,6 +40,7 @@ from orbit_django.worker.relay import Relay, Sender
 from orbit_django.worker.runner import Loop, LoopThread
 from orbit_django.worker.session import SessionHolder
 from orbit_django.worker.starter import Bystander, Starter
+from orbit_django.worker.stops import StopRequests
 
 logger = logging.getLogger(__name__)
 
@@ -62,7 +63,7 @@ class Worker:
         self._halt = threading.Event()  # no patience either
         self._end = threading.Event()  # the helpers' loops end
         self._nudge = threading.Event()  # the relay has something to look at
-        self._signals = 0
+        self.stops = StopRequests()
         self.refusal: RefusedError | None = None  # why the runtime did not let this worker in
         self._aliases = aliases_of(settings, tasks)
         self._held = Held()
@@ -101,13 +102,13 @@ class Worker:
                 LoopThread(loop, self._end).start()
             about = {"worker": self._settings.worker_name(), "server": self._settings.server, "tasks": self._names}
             logger.info("the worker started", extra=about)
-            while not self._signals and self.refusal is None:
+            while not self.stops.level and self.refusal is None:
                 self._stop.wait(LOOK_SECONDS)
             return self._finish()
 
     def stop(self) -> None:
         """Ask for an orderly end; a second time, for a hasty one."""
-        self._signals += 1
+        self.stops.signalled()
 
     def _polls(self, tasks: Sequence[Task]) -> list[PollLoop]:
         settings = self._settings
@@ -170,7 +171,7 @@ class Worker:
                 signal.signal(number, action)
 
     def _signalled(self, number: int, frame: FrameType | None) -> None:
-        self._signals += 1  # nothing else: a handler of a signal must not touch a lock
+        self.stops.signalled()
 
     def _turned_away(self, error: RefusedError) -> None:
         self.refusal = error
@@ -224,7 +225,7 @@ class Worker:
         return 1
 
     def _is_hasty(self) -> bool:
-        return self._signals > 1
+        return self.stops.level > 1
 
     def _is_owed(self) -> bool:
         if not self._gate.is_open:

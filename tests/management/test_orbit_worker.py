@@ -90,6 +90,11 @@ def test_a_wrong_setting_is_one_line(project, mistake, orbit: object, line: str)
     ("arguments", "line"),
     [
         (["-c", "0"], "CONCURRENCY: expected a whole number from 1 to 1000, found '0'"),
+        (["--processes", "0"], "--processes: expected a whole number from 1 to 256, found '0'"),
+        (["-p", "two"], "--processes: expected a whole number from 1 to 256, found 'two'"),
+        (["-p", "257"], "--processes: expected a whole number from 1 to 256, found '257'"),
+        (["-p", "2", "-c", "0"], "CONCURRENCY: expected a whole number from 1 to 1000, found '0'"),
+        (["--lifeline", "999"], "--lifeline: 999 is no socket of a supervisor"),
         (["--drain-timeout", "soon"], "DRAIN_TIMEOUT: expected a number from"),
         (["--server", "nowhere"], "SERVER: 'nowhere' is no URL"),
         (["--transport", "pigeon"], "TRANSPORT: 'pigeon' is unknown"),

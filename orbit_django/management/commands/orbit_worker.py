@@ -1,22 +1,34 @@
-"""``manage.py orbit_worker``: options, logging and exit code of a worker."""
+"""``manage.py orbit_worker``: options, logging and exit code of a worker, alone or under a supervisor."""
 
 from __future__ import annotations
 
 import logging
 import os
 import sys
+from argparse import SUPPRESS
+from collections.abc import Sequence
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.db import connections
 
 from orbit_django import checks, conf
+from orbit_django.conf import OrbitSettings
+from orbit_django.conf.options import RunOptions, read_options
 from orbit_django.exceptions import ConfigurationError
-from orbit_django.logs import ExtrasFormatter
-from orbit_django.tasks import registry
+from orbit_django.logs import ExtrasFormatter, LineHandler
+from orbit_django.tasks import Task, registry
+from orbit_django.transports.base import Transport
+from orbit_django.worker import interpreter
 from orbit_django.worker.binding import is_credential_exposed, open_transport
+from orbit_django.worker.child import Program
+from orbit_django.worker.lifeline import Lifeline
+from orbit_django.worker.processes import Supervisor
 from orbit_django.worker.worker import Worker, aliases_of
 
 MISTAKE = 2
+SETTINGS = ("concurrency", "worker_id", "server", "transport", "drain_timeout")
+HANDED_ON = (*SETTINGS, "task", "exclude")  # to the processes of a supervisor
 logger = logging.getLogger("orbit_django.worker")
 
 
@@ -25,10 +37,12 @@ class Command(BaseCommand):
 
     help = "Work for an ORBIT runtime: poll for tasks, run handlers, report results. Stop it with SIGTERM or Ctrl-C."
     requires_system_checks: list[str] = []
+    _is_program = False  # whether this process was started as this command
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the options; each wins over settings.ORBIT and the environment."""
         parser.add_argument("-c", "--concurrency", help="poll loops, and so handlers at the same time (4)")
+        parser.add_argument("-p", "--processes", help="worker processes under a supervisor (none)")
         parser.add_argument("--worker-id", help="identity to register under (python-<host>-<pid>)")
         parser.add_argument("--server", help="URL of the runtime (http://127.0.0.1:7233)")
         parser.add_argument("--transport", help="binding of the protocol: http, or a dotted path")
@@ -36,34 +50,68 @@ class Command(BaseCommand):
         parser.add_argument("--exclude", nargs="+", default=[], metavar="PATTERN", help="do not serve matching tasks")
         parser.add_argument("--drain-timeout", help="seconds that running handlers get after the first signal")
         parser.add_argument("--check", action="store_true", help="validate the configuration and exit")
+        parser.add_argument("--lifeline", help=SUPPRESS)
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Note whether the process is this command, which a supervisor may then start again."""
+        self._is_program = interpreter.is_program(argv)
+        super().run_from_argv(argv)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until stopped; exit 0 after an orderly end, 1 after a hasty one, 2 for a mistake."""
+        lifeline: Lifeline | None = None
         try:
-            worker = self._worker(options)
+            how = read_options(options)
+            lifeline = Lifeline(how.lifeline) if how.lifeline is not None else None
+            code = self._run(how, lifeline, options)
         except ConfigurationError as error:
+            if lifeline is not None:
+                lifeline.mistake(str(error))
+                sys.exit(MISTAKE)  # the supervisor says it, once for all
             raise CommandError(str(error), returncode=MISTAKE) from None
-        if worker is None:
-            return
-        code = worker.run()
-        if worker.refusal is not None:
-            raise CommandError(f"the runtime refuses this worker: {worker.refusal}", returncode=MISTAKE)
         if code:
             _leave_at_once(code)
 
-    def _worker(self, options: dict[str, Any]) -> Worker | None:
-        names = ("concurrency", "worker_id", "server", "transport", "drain_timeout")
-        settings = conf.load(**{name: options[name] for name in names})
-        set_up_logging(settings.log_level)
-        tasks = registry.select(options["task"], options["exclude"]) if not registry.faults else ()
-        transport = open_transport(settings)
-        checks.preflight(registry, tasks, aliases_of(settings, tasks))
-        if is_credential_exposed(settings):
-            logger.warning("the credential travels unencrypted to another machine; use https")
+    def _run(self, how: RunOptions, lifeline: Lifeline | None, options: dict[str, Any]) -> int:
+        settings, tasks, transport = _prepare(options)
         if options["check"]:
             self.stdout.write(f"{len(tasks)} task(s) for {settings.server}: ready to start")
-            return None
-        return Worker(settings, tasks, transport)
+            return 0
+        if how.processes is not None and lifeline is None:
+            transport.close()
+            connections.close_all()
+            return Supervisor(self._program(options), how.processes).run()
+        return _work(Worker(settings, tasks, transport), lifeline)
+
+    def _program(self, options: dict[str, Any]) -> Program:
+        if self._is_program:
+            return Program(interpreter.same_program())
+        line = interpreter.command("orbit_worker", {name: options[name] for name in HANDED_ON})
+        return Program(line, interpreter.surroundings())
+
+
+def _prepare(options: dict[str, Any]) -> tuple[OrbitSettings, Sequence[Task], Transport]:
+    """Check everything that can be checked before the start; raise ConfigurationError for a mistake."""
+    settings = conf.load(**{name: options[name] for name in SETTINGS})
+    set_up_logging(settings.log_level)
+    tasks = registry.select(options["task"], options["exclude"]) if not registry.faults else ()
+    transport = open_transport(settings)
+    checks.preflight(registry, tasks, aliases_of(settings, tasks))
+    if is_credential_exposed(settings):
+        logger.warning("the credential travels unencrypted to another machine; use https")
+    return settings, tasks, transport
+
+
+def _work(worker: Worker, lifeline: Lifeline | None) -> int:
+    """Run the worker in this process; raise ConfigurationError when the runtime refuses it."""
+    if lifeline is not None:
+        lifeline.start(worker.stops)
+    code = worker.run()
+    if worker.refusal is not None:
+        raise ConfigurationError(f"the runtime refuses this worker: {worker.refusal}")
+    if lifeline is not None and not code:
+        lifeline.ended()
+    return code
 
 
 def set_up_logging(level: str) -> None:
@@ -72,7 +120,7 @@ def set_up_logging(level: str) -> None:
     if ours.level == logging.NOTSET:
         ours.setLevel(level)
     if not ours.hasHandlers():
-        handler = logging.StreamHandler(sys.stderr)
+        handler = LineHandler(sys.stderr)
         handler.setFormatter(ExtrasFormatter())
         ours.addHandler(handler)
 

@@ -1,0 +1,88 @@
+"""A worker process's end of the socket to its supervisor: orders come in, reports go out, silence means orphaned.
+
+Each byte that comes in is one order to end. What goes out are lines, a word and a JSON text: ``report`` (what the
+process says of itself, once a second), ``mistake`` (why it must not be started again) and ``ended`` (an orderly end).
+The supervisor's end is open in the supervisor alone, so that the kernel closes it whatever the supervisor dies of.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import json
+import socket
+import threading
+from collections.abc import Callable
+
+from orbit_django.exceptions import ConfigurationError
+from orbit_django.worker.runner import LoopThread, StoppedError
+from orbit_django.worker.stops import StopRequests
+
+REPORT_SECONDS = 1.0
+
+
+class Lifeline:
+    """The socket that a supervisor handed to this process, by its file descriptor.
+
+    Raises ConfigurationError when there is no such socket.
+    """
+
+    name = "lifeline"
+
+    def __init__(self, descriptor: int) -> None:
+        self._socket = _connected(descriptor)
+        self._socket.set_inheritable(False)  # processes that handlers start have no part in it
+        self._report: Callable[[], str] = lambda: "{}"
+
+    def start(self, stops: StopRequests, report: Callable[[], str] | None = None) -> None:
+        """Begin to listen, and to send once a second what ``report`` returns: one JSON object on one line."""
+        self._report = report or self._report
+        stops.supervised()
+        threading.Thread(target=self._listen, args=(stops,), name="orbit-supervisor", daemon=True).start()
+        LoopThread(self, threading.Event()).start()
+
+    def step(self) -> float:
+        """Send one report; return the seconds until the next."""
+        if not self._send("report", self._report()):
+            raise StoppedError
+        return REPORT_SECONDS
+
+    def mistake(self, text: str) -> None:
+        """Tell why this process cannot work, which no restart would change."""
+        self._send("mistake", json.dumps(text))
+
+    def ended(self) -> None:
+        """Tell that this process ends in order."""
+        self._send("ended", "{}")
+
+    def close(self) -> None:
+        """Let go of the socket, for whoever does not end with its process."""
+        with contextlib.suppress(OSError):
+            self._socket.shutdown(socket.SHUT_RDWR)  # which wakes the thread that listens
+        self._socket.close()
+
+    def _send(self, word: str, text: str) -> bool:
+        try:
+            self._socket.sendall(f"{word} {text}\n".encode())
+        except OSError:
+            return False  # the listening thread knows by now
+        return True
+
+    def _listen(self, stops: StopRequests) -> None:
+        with contextlib.suppress(OSError):
+            while orders := self._socket.recv(1):
+                for _ in orders:
+                    stops.ordered()
+        stops.orphaned()
+
+
+def _connected(descriptor: int) -> socket.socket:
+    try:
+        found = socket.socket(fileno=descriptor)
+    except OSError:
+        raise ConfigurationError(f"--lifeline: {descriptor} is no socket of a supervisor") from None
+    try:
+        found.getpeername()
+    except OSError:
+        found.detach()  # it is somebody else's
+        raise ConfigurationError(f"--lifeline: {descriptor} is no socket of a supervisor") from None
+    return found

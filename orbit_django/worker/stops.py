@@ -1,0 +1,42 @@
+"""How urgently a worker process is asked to end, by signals and by its supervisor."""
+
+from __future__ import annotations
+
+
+class StopRequests:
+    """Counts who asks: ``level`` is 0 while nobody does, 1 for an orderly end, 2 or more for an end at once.
+
+    A process on its own counts its signals. A supervised one takes its orders from the supervisor, and signals of its
+    own ask for no more than an orderly end: an init system that signals every process of a service would otherwise be
+    counted twice, and hurry handlers that have time. When the supervisor is gone, its signals count again.
+    """
+
+    def __init__(self) -> None:
+        self._signals = 0  # written by the main thread alone
+        self._orders = 0  # written by the thread that listens to the supervisor
+        self._uncounted: int | None = 0  # signals that are part of the first request; None: as many as come
+        self._is_orphan = False
+
+    @property
+    def level(self) -> int:
+        """Return how often the end was asked for."""
+        if self._uncounted is None:
+            return max(self._orders, min(self._signals, 1))
+        return int(self._is_orphan) + max(self._orders - int(self._is_orphan), 0) + self._signals - self._uncounted
+
+    def signalled(self) -> None:
+        """Count a signal; nothing else, for a handler of signals must not touch a lock."""
+        self._signals += 1
+
+    def supervised(self) -> None:
+        """Take orders from a supervisor from now on."""
+        self._uncounted = None
+
+    def ordered(self) -> None:
+        """Count an order of the supervisor."""
+        self._orders += 1
+
+    def orphaned(self) -> None:
+        """Note that the supervisor is gone, which asks for an orderly end."""
+        self._is_orphan = True
+        self._uncounted = self._signals
