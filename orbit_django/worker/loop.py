@@ -60,6 +60,14 @@ class Rooms:
         self.worker_id = worker_id
         self.wait_ms = wait_ms
         self.slots = threading.BoundedSemaphore(concurrency)  # handlers at the same time, parked ones included
+        self._lock = threading.Lock()
+        self._refusal = ""
+
+    def is_news(self, refusal: str) -> bool:
+        """Note how a loop's poll was refused, or with an empty text that it was not; return whether that is new."""
+        with self._lock:
+            is_news, self._refusal = refusal != self._refusal, refusal
+            return is_news
 
 
 class PollLoop:
@@ -69,7 +77,6 @@ class PollLoop:
         self.name = f"loop-{number}"
         self._rooms = rooms
         self._backoff = Backoff()
-        self._refusal = ""
 
     def step(self) -> float:
         """Poll once; return the seconds to wait before the next poll."""
@@ -91,7 +98,7 @@ class PollLoop:
             if isinstance(error, RefusedError) and not error.is_from_runtime:
                 rooms.session.doubt(session.session_id)  # somebody in between may have swallowed an assignment
             return self._refused(error)
-        self._refusal = ""
+        rooms.is_news("")
         if assignment is None:
             return self._empty(rooms.clock.monotonic() - began)
         self._backoff.reset()
@@ -106,9 +113,8 @@ class PollLoop:
         return wait
 
     def _refused(self, error: Exception) -> float:
-        if str(error) != self._refusal:
-            self._refusal = str(error)
-            logger.error("the runtime refuses this worker's polls", extra={"error": self._refusal})
+        if self._rooms.is_news(str(error)):
+            logger.error("the runtime refuses this worker's polls", extra={"error": str(error)})
         return delay_after(1, first=REFUSED_WAIT_SECONDS, top=REFUSED_WAIT_SECONDS)
 
     def _empty(self, seconds: float) -> float:

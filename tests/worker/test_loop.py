@@ -180,6 +180,14 @@ def test_another_refusal_and_one_that_comes_back_are_told_again(world: World, ca
     assert len(errors(caplog)) == 3
 
 
+def test_what_every_loop_is_told_is_logged_once(world: World, caplog: pytest.LogCaptureFixture) -> None:
+    world.transport.script("poll", *[refusal(403)] * 3)
+    for loop in (world.loop, PollLoop(world.rooms, 2), PollLoop(world.rooms, 3)):
+        loop.step()
+
+    assert len(errors(caplog)) == 1
+
+
 def test_a_task_is_executed_and_its_result_delivered(world: World) -> None:
     assert world.receive(MESSAGE) == 0.0
 
