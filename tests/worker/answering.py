@@ -6,40 +6,25 @@ import threading
 import time
 from contextlib import suppress
 
-from orbit_django.embedded.runtime import Runtime
+from orbit_django.embedded.answers import JSON, Answer
 from tests.processes import ListeningFaults
 
 IS_LONG = os.environ.get("ORBIT_TEST_LONG") == "1"
-
-Said = tuple[int, str, bytes]  # status, content type, body
-
 UNKNOWN_SESSION = b'{"error": {"code": "UNKNOWN_SESSION", "message": "unknown or expired worker session"}}'
-JSON = "application/json"
 
 
-def said(status: int, body: bytes = b"", content_type: str = JSON) -> Said:
-    return status, content_type, body
+def said(status: int, body: bytes = b"", content_type: str = JSON, **headers: str) -> Answer:
+    return Answer(status, body, content_type, headers=tuple(headers.items()))
 
 
-def refusal(status: int, code: str) -> Said:
+def refusal(status: int, code: str) -> Answer:
     return said(status, f'{{"error": {{"code": "{code}", "message": "no"}}}}'.encode())
 
 
-def redirect(location: str) -> Said:
-    """Return a redirect; its header travels with the type, since the embedded runtime has no other door for it."""
-    return said(307, b"", f"text/html\r\nlocation: {location}")
-
-
-class Saying(ListeningFaults):
-    """Faults that answer a call, or every one with ``*``, with what a test says instead of processing it."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.says: dict[str, Said] = {}
-
-    def before(self, call: str, runtime: Runtime) -> Said | None:
-        struck = super().before(call, runtime)
-        return struck or self.says.get(call) or self.says.get("*")
+def say(faults: ListeningFaults, answers: dict[str, Answer]) -> None:
+    """Have calls, or every call with ``*``, answered so until the faults are cleared."""
+    for call, answer in answers.items():
+        faults.add("answer", call, value=answer, times=None)
 
 
 class HangUp:
