@@ -156,12 +156,13 @@ def refuse(message: OutboxMessage, refusal: RefusedError, text: str) -> OutboxMe
         return _follow(message, encode_failure(failure, 2_048))
 
 
-def unblock(using: str, origin: Origin) -> int:
-    """Let what is blocked be tried once more, as a worker does when it starts; return how many.
+def unblock(using: str, origin: Origin, but: Iterable[OutboxMessage] = ()) -> int:
+    """Let what is blocked, but for what this worker tried itself, be tried once more at a start; return how many.
 
     The status that blocked it is forgotten: what belongs to another identity is found out, and left to it, again.
     """
-    rows = OutboxMessage.objects.using(using).blocked().filter(server=origin.server)
+    tried = [message.pk for message in but if _alias(message) == using]
+    rows = OutboxMessage.objects.using(using).blocked().filter(server=origin.server).exclude(pk__in=tried)
     with dialect_of(using).writing():
         return rows.update(status=Status.PENDING, due_at=dialect_of(using).now_ms(), sender="", last_status=None)
 

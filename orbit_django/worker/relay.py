@@ -75,6 +75,7 @@ class Relay:
         self._due: list[float] = []  # when messages of this process fall due, on the monotonic clock
         self._unfiled: deque[Callable[[], object]] = deque()  # answers that the database did not take yet
         self._fresh = set(self._aliases)  # aliases whose blocked messages were not tried with it yet
+        self._tried: list[OutboxMessage] = []  # but for these
 
     def report(self, message: OutboxMessage) -> None:
         """Send a message that was just committed, unless there are too many for a runtime that answers nothing."""
@@ -144,8 +145,9 @@ class Relay:
         self._notice_credential()
         for using in self._turns():
             if using in self._fresh:
-                outbox.unblock(using, self._origin)
+                outbox.unblock(using, self._origin, self._tried)
                 self._fresh.discard(using)
+                self._tried = self._tried if self._fresh else []
             count += self._take(using)
         return count
 
@@ -201,6 +203,8 @@ class Relay:
             self._file(partial(self._follow_up, message, error, text))
         else:
             self._pace.unanswered()
+            if self._fresh:  # the relay has not looked yet, and must not take this for one of an earlier worker
+                self._tried.append(message)
             self._file(partial(outbox.block, message, error, text))
 
     def _unsendable(self, message: OutboxMessage, text: str) -> None:

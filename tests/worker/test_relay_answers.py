@@ -102,6 +102,18 @@ def test_what_is_blocked_is_tried_once_by_a_new_worker(world: World) -> None:
 
 
 @pytest.mark.promise("D2")
+def test_what_was_blocked_before_the_relay_first_looked_is_not_tried_again() -> None:
+    admitted: list[bool] = []
+    world = World(is_admitted=lambda: bool(admitted))
+    world.transport.script("send", refusal(401))
+    world.relay.deliver(earn())
+    admitted.append(True)
+
+    assert [world.look() for _ in range(3)] == [0, 0, 0]
+    assert stored().status == Status.BLOCKED
+
+
+@pytest.mark.promise("D2")
 def test_a_blocked_message_of_another_server_stays_blocked(world: World) -> None:
     world.transport.script("send", refusal(401))
     world.relay.deliver(earn())
