@@ -105,6 +105,13 @@ class Session:
 
 
 @dataclass(frozen=True, slots=True)
+class Unreadable:
+    """Stands for an input that no JSON reader takes, however often it is delivered; ``why`` says so to people."""
+
+    why: str
+
+
+@dataclass(frozen=True, slots=True)
 class Assignment:
     """One delivery of one attempt of a step (O070 to O078)."""
 
@@ -115,7 +122,7 @@ class Assignment:
     step_id: str
     task_name: str
     contract_version: str
-    input: Any = field(repr=False)
+    input: Any = field(repr=False)  # a JSON value, or Unreadable
     idempotency_key: str
     attempt: int = 1
     redelivery: bool = False

@@ -43,14 +43,14 @@ class Answer:
         if self._is_page():
             raise NoAnswerError(f"{self.status} {PAGE}: {NO_RUNTIME}")
         try:
-            return _read(self.body)
+            return read_json(self.body)
         except (ValueError, RecursionError) as error:
             raise NoAnswerError(f"unreadable answer with status {self.status}: {_why(error)}") from None
 
     def error(self) -> tuple[str, str] | None:
         """Return code and message of the runtime's error object; None when the body is not one (O016)."""
         try:
-            body = _read(self.body)
+            body = read_json(self.body)
         except (ValueError, RecursionError):
             return None
         found = body.get("error") if isinstance(body, dict) else None
@@ -84,7 +84,7 @@ class Answer:
         return self.body[:READ_LIMIT].decode("utf-8", "replace") or "no text"
 
 
-def _read(body: bytes) -> Any:
+def read_json(body: bytes) -> Any:
     """Decode strictly; a byte order mark is let pass, since it changes no value."""
     return json.loads(body.decode("utf-8-sig"), parse_constant=_refuse)
 

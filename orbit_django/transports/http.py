@@ -14,8 +14,9 @@ from typing import Any, TypeVar
 
 from orbit_django.exceptions import NoAnswerError, PayloadError, TransportError, UnknownSessionError
 from orbit_django.protocol import API_VERSION, MAX_WAIT_MS, Assignment, Kind, Receipt, Registration, Session
-from orbit_django.transports.answers import VERSION_HEADER, Answer
+from orbit_django.transports.answers import VERSION_HEADER, Answer, read_json
 from orbit_django.transports.connection import HttpConnection
+from orbit_django.transports.salvage import salvage
 
 logger = logging.getLogger(__name__)
 
@@ -60,7 +61,7 @@ class HttpTransport:
         if answer.status == HTTPStatus.NO_CONTENT:
             return None
         self._check_session(answer)
-        return self._read(answer, Assignment.from_wire)
+        return self._read(answer, Assignment.from_wire, value=_assigned)
 
     def heartbeat(self, session_id: str, *, timeout_seconds: float) -> tuple[str, ...]:
         """Keep the session alive; return the tokens of attempts to stop (O080 to O084)."""
@@ -96,13 +97,20 @@ class HttpTransport:
         if answer.status == HTTPStatus.NOT_FOUND and code == UNKNOWN_SESSION:
             raise UnknownSessionError(self._connection.redact(message)[:500])
 
-    def _read(self, answer: Answer, read: Callable[[object], Word], *, report: str = "") -> Word:
+    def _read(
+        self,
+        answer: Answer,
+        read: Callable[[object], Word],
+        *,
+        report: str = "",
+        value: Callable[[Answer], object] = Answer.value,
+    ) -> Word:
         if report and HTTPStatus.OK < answer.status < HTTPStatus.MULTIPLE_CHOICES:
             raise NoAnswerError(f"{answer.status} is no acknowledgement of a report")
         if answer.status != HTTPStatus.OK:
             raise self._failure(answer, report)
         try:
-            return read(answer.value())
+            return read(value(answer))
         except PayloadError as error:
             raise NoAnswerError(f"the answer is not what the protocol says: {error}") from None
 
@@ -121,6 +129,17 @@ def _token(report: str) -> str:
     except (ValueError, TypeError, KeyError, RecursionError):
         return ""
     return token if isinstance(token, str) else ""
+
+
+def _assigned(answer: Answer) -> object:
+    """Return the JSON value of an assignment, at least as far as it takes to answer it."""
+    try:
+        return answer.value()
+    except NoAnswerError:
+        found = salvage(answer.body, read_json)
+        if found is None:
+            raise
+        return found
 
 
 def _cancelled(body: object) -> tuple[str, ...]:

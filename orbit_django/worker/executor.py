@@ -10,7 +10,7 @@ from orbit_django.conf import OrbitSettings
 from orbit_django.context import TaskContext
 from orbit_django.dialects import dialect_of
 from orbit_django.logs import about
-from orbit_django.protocol import Assignment, Code, Contract, Failure
+from orbit_django.protocol import Assignment, Code, Contract, Failure, Unreadable
 from orbit_django.tasks import Task
 from orbit_django.verdicts import Key
 from orbit_django.worker.atomic import AtomicRun
@@ -44,6 +44,8 @@ class Executor:
         try:
             if task is None:
                 return self._unknown(assignment, context)
+            if isinstance(assignment.input, Unreadable):
+                return self._unreadable(assignment, context, task.using or self._database)
             delivery = Delivery(assignment, context, task, Key.of(assignment, task.using or self._database))
             return self._counted(delivery) if assignment.redelivery else self.run(delivery)
         except AbandonedError:
@@ -85,3 +87,11 @@ class Executor:
         text = f"this worker does not serve {assignment.task_name} {assignment.contract_version}"
         error = self.ledger.encoded(Failure(Code.UNKNOWN_TASK, text, retryable=True))
         return self.ledger.report_bare(assignment, context, self._database, error)
+
+    def _unreadable(self, assignment: Assignment, context: TaskContext, using: str) -> Result:
+        """Report an input that nobody will ever read; no record belongs to it, since it cannot be compared."""
+        text = f"the input cannot be read: {assignment.input.why}"
+        logger.error("a task has an input that cannot be read", extra=about(assignment, error=text))
+        details = {"path": "$.input", "fields": {"$.input": text}}
+        error = self.ledger.encoded(Failure(Code.INVALID_INPUT, text, retryable=False, details=details))
+        return self.ledger.report_bare(assignment, context, using, error)
