@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 from tests import databases
 
 WAYS = ("before", "during", "late", "after")
+HELD = "held"
 LATE_SECONDS = 0.7
 ANSWER_SECONDS = 10.0
 PLAIN = {"postgres": "sslmode=disable&gssencmode=disable", "mariadb": "ssl_mode=DISABLED"}  # or nothing can be read
@@ -30,6 +31,7 @@ class Strike:
     mark: bytes  # empty: the next connection that commits at all
     struck: threading.Event = field(default_factory=threading.Event)
     at: float = 0.0  # when it was, in monotonic seconds
+    let_go: threading.Event = field(default_factory=threading.Event)  # ends a hold
 
 
 class Wire:
@@ -55,9 +57,11 @@ class Wire:
             while data := self._client.recv(65536):
                 self._proxy.flowing.wait()
                 self._strike = self._strike or self._proxy.look_for_mark(data)
-                if self._strike and b"COMMIT" in data:
+                if self._strike and b"COMMIT" in data and not self._strike.struck.is_set():
                     self._meet(self._strike, data)
-                    break
+                    if self._strike.how != HELD:
+                        break
+                    continue
                 self._server.sendall(data)
         self._proxy.forget(self)
 
@@ -75,6 +79,10 @@ class Wire:
         strike.at = time.monotonic()
         strike.struck.set()
         if strike.how == "before":
+            return
+        if strike.how == HELD:
+            strike.let_go.wait()
+            self._server.sendall(commit)
             return
         self._is_deaf = True
         self._answered.clear()
@@ -155,7 +163,7 @@ class Proxy:
 
     def strike(self, how: str, mark: str = "") -> Strike:
         """Have the next COMMIT of the connection on which the mark passes struck."""
-        assert how in WAYS
+        assert how in (*WAYS, HELD)
         strike = Strike(how, mark.encode())
         with self._lock:
             self._strikes.append(strike)
