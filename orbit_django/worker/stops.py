@@ -2,6 +2,13 @@
 
 from __future__ import annotations
 
+import signal
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from types import FrameType
+from typing import NoReturn
+
 
 class StopRequests:
     """Counts who asks: ``level`` is 0 while nobody does, 1 for an orderly end, 2 or more for an end at once.
@@ -40,3 +47,24 @@ class StopRequests:
         """Note that the supervisor is gone, which asks for an orderly end."""
         self._is_orphan = True
         self._uncounted = self._signals
+
+
+@contextmanager
+def leaving_on_signals() -> Iterator[None]:
+    """Let SIGTERM and SIGINT end the process with code 0, as long as nobody watches them who has work to end first.
+
+    By default the first process of a container does not even see SIGTERM, and SIGINT leaves a traceback.
+    """
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+    before = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGINT)}
+    try:
+        yield
+    finally:
+        for number, action in before.items():
+            signal.signal(number, action)
+
+
+def _leave(number: int, frame: FrameType | None) -> NoReturn:
+    raise SystemExit(0)

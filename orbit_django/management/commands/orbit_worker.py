@@ -24,6 +24,7 @@ from orbit_django.worker.binding import is_credential_exposed, open_transport
 from orbit_django.worker.child import Program
 from orbit_django.worker.lifeline import Lifeline
 from orbit_django.worker.processes import Supervisor
+from orbit_django.worker.stops import leaving_on_signals
 from orbit_django.worker.worker import Worker, aliases_of
 
 MISTAKE = 2
@@ -63,7 +64,8 @@ class Command(BaseCommand):
         try:
             how = read_options(options)
             lifeline = Lifeline(how.lifeline) if how.lifeline is not None else None
-            code = self._run(how, lifeline, options)
+            with leaving_on_signals():
+                code = self._run(how, lifeline, options)
         except ConfigurationError as error:
             if lifeline is not None:
                 lifeline.mistake(str(error))
