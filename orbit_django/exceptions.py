@@ -134,6 +134,10 @@ class ContractSyntaxError(ConfigurationError):
         self.text = text
 
 
+class ExpressionError(OrbitError):
+    """An expression of a workflow has no value in this execution."""
+
+
 class RuntimeRefusalError(OrbitError):
     """The embedded runtime refuses a call: the HTTP status, the error code and the message of its answer (O016)."""
 

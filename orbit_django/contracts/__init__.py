@@ -6,6 +6,13 @@ line and column. This package knows nothing of Django, of the network, or of who
 
 from orbit_django.contracts.catalog import Catalog, load, read
 from orbit_django.contracts.declarations import (
+    ANY,
+    FLOAT,
+    INT,
+    LIST,
+    STRING,
+    Call,
+    Expression,
     Literal,
     Reference,
     RetryPolicy,
@@ -14,16 +21,25 @@ from orbit_django.contracts.declarations import (
     Workflow,
 )
 from orbit_django.contracts.lexer import Position
+from orbit_django.contracts.units import Unit
 from orbit_django.contracts.validation import find_mismatch
 
 __all__ = [
+    "ANY",
+    "FLOAT",
+    "INT",
+    "LIST",
+    "STRING",
+    "Call",
     "Catalog",
+    "Expression",
     "Literal",
     "Position",
     "Reference",
     "RetryPolicy",
     "Step",
     "TaskContract",
+    "Unit",
     "Workflow",
     "find_mismatch",
     "load",

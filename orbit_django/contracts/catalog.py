@@ -53,6 +53,13 @@ class Catalog:
                 raise workflow.at.error(text)
             self.workflows[key] = link(workflow, self._visible(own))
 
+    def declare(self, tasks: Iterable[TaskContract] = (), workflows: Iterable[Workflow] = ()) -> None:
+        """Add declarations made in Python, which can say more than a file; raises ContractSyntaxError.
+
+        A workflow that is known already is an error, a task that is known and the same is not.
+        """
+        self.add_file(tasks, workflows)
+
     def _add_task(self, task: TaskContract) -> None:
         if not task.name or task.name.startswith(RESERVED_PREFIX):
             raise task.at.error(f'"{task.name}" is not a name for a task: it is empty or begins with `orbit.`')

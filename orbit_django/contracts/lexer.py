@@ -43,6 +43,9 @@ class Position:
         return ContractSyntaxError(self.file, self.line, self.column, text)
 
 
+NOWHERE = Position("<python>", 0, 0)  # of declarations that stand in no file
+
+
 @dataclass(frozen=True, slots=True)
 class Token:
     """One word, value or mark. ``kind`` is string, duration, number, name, mark or end."""

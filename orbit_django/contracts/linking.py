@@ -5,25 +5,29 @@ Every error names the place of the word that is wrong.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from orbit_django.contracts.declarations import (
-    FLOAT,
+    ANY,
+    FAILURE,
     INPUT,
-    INT,
+    ITEM,
+    LIST,
     STRING,
-    Expression,
-    Literal,
+    Call,
     Reference,
     Shape,
     Step,
     TaskContract,
     Workflow,
 )
-from orbit_django.contracts.lexer import Position
 from orbit_django.contracts.names import instead
-from orbit_django.contracts.validation import find_mismatch, type_name
+from orbit_django.contracts.references import Owner, Scope, check_fields, check_type
+from orbit_django.contracts.units import COMPENSATE, HANDLERS, Unit
+
+_RESERVED = (INPUT, ITEM, FAILURE)
+_FAILURE: Shape = {"reason": STRING, "code": STRING, "message": STRING}
 
 
 def link(workflow: Workflow, tasks: Mapping[str, TaskContract]) -> Workflow:
@@ -31,90 +35,89 @@ def link(workflow: Workflow, tasks: Mapping[str, TaskContract]) -> Workflow:
 
     ``tasks`` holds the contract that each task name means to this workflow.
     """
-    contracts: dict[str, TaskContract] = {}
+    for prefix in ("", *HANDLERS):
+        _check_names(workflow, workflow.block(prefix))
+    linked = replace(workflow, contracts={name: _contract(call, tasks) for name, call in workflow.calls().items()})
+    own = Scope(workflow.name, {INPUT: workflow.input, **_outputs(linked, "")})
     for step in workflow.steps:
-        if step.name == INPUT:
-            raise step.at.error("a step cannot be called `input`")
-        if step.name in contracts:
+        _check_step(step, linked.contracts[step.name], own)
+        if step.compensation:
+            undoing = own.beside(_item(step) | {step.name: linked.contracts[step.name].output})
+            _check_call(step.compensation, linked.contracts[COMPENSATE + step.name], undoing)
+    check_fields(workflow.result, workflow.output, own, Owner("the output of the workflow", workflow.at))
+    for prefix in HANDLERS:
+        scope = own.beside({FAILURE: _FAILURE, **_outputs(linked, prefix)})
+        for step in workflow.block(prefix):
+            _check_handler(step, linked.contracts[prefix + step.name], scope)
+    return replace(
+        linked,
+        steps=_ordered(workflow.steps),
+        on_failure=_ordered(workflow.on_failure),
+        on_cancel=_ordered(workflow.on_cancel),
+        on_timeout=_ordered(workflow.on_timeout),
+    )
+
+
+def _check_names(workflow: Workflow, steps: Iterable[Step]) -> None:
+    names: set[str] = set()
+    for step in steps:
+        if step.name in _RESERVED:
+            raise step.at.error(f"a step cannot be called `{step.name}`")
+        if Unit.parse(step.name) != Unit(step.name):
+            raise step.at.error(f"a step cannot be called `{step.name}`: no colon, no brackets")
+        if step.name in names:
             raise step.at.error(f"workflow {workflow.name} has two steps called `{step.name}`")
-        if step.task_name not in tasks:
-            raise step.task_at.error(f"no task `{step.task_name}` is declared{instead(step.task_name, tasks)}")
-        contracts[step.name] = tasks[step.task_name]
-    linked = replace(workflow, contracts=contracts)
-    for step in workflow.steps:
-        _check_step(step, linked)
-    _check_fields(workflow.result, workflow.output, linked, _Owner("the output of the workflow", workflow.at))
-    return replace(linked, steps=_ordered(workflow))
+        names.add(step.name)
 
 
-class _Owner:
-    """Whose fields are checked, for the messages."""
-
-    def __init__(self, name: str, at: Position) -> None:
-        self.name = name
-        self.at = at
+def _contract(call: Call, tasks: Mapping[str, TaskContract]) -> TaskContract:
+    if call.task_name not in tasks:
+        raise call.task_at.error(f"no task `{call.task_name}` is declared{instead(call.task_name, tasks)}")
+    return tasks[call.task_name]
 
 
-def _check_step(step: Step, workflow: Workflow) -> None:
-    owner = _Owner(f"the input of `{step.task_name}`", step.task_at)
-    _check_fields(step.arguments, workflow.contracts[step.name].input, workflow, owner)
-    if step.idempotency_key is not None:
-        _check_type(step.idempotency_key, STRING, "idempotency_key", workflow)
+def _outputs(linked: Workflow, prefix: str) -> dict[str, Shape | str]:
+    """Return what the names of a block's steps stand for: an output, or a list of them."""
+    return {
+        step.name: linked.contracts[prefix + step.name].output if step.each is None else LIST
+        for step in linked.block(prefix)
+    }
 
 
-def _check_fields(given: Mapping[str, Expression], shape: Shape, workflow: Workflow, owner: _Owner) -> None:
-    for name, expression in given.items():
-        if name not in shape:
-            raise expression.at.error(f"{owner.name} has no field `{name}`{instead(name, shape)}")
-        _check_type(expression, shape[name], name, workflow)
-    for name, wanted in shape.items():
-        if name not in given:
-            raise owner.at.error(f"{owner.name} needs a field `{name}` of type {wanted}, which is not given")
+def _item(step: Step) -> dict[str, Shape | str]:
+    return {} if step.each is None else {ITEM: ANY}
 
 
-def _check_type(expression: Expression, wanted: str, name: str, workflow: Workflow) -> None:
-    if isinstance(expression, Literal):
-        if find_mismatch({name: expression.value}, {name: wanted}) is None:
-            return
-        found = type_name(expression.value)
-    else:
-        found = _type_of(expression, workflow)
-        # Which numbers are whole is seen when the value is there.
-        if found == wanted or {found, wanted} == {INT, FLOAT}:
-            return
-    raise expression.at.error(f"`{name}` must be {wanted}, this is {found}")
+def _check_step(step: Step, contract: TaskContract, scope: Scope) -> None:
+    if step.each is not None:
+        check_type(step.each, LIST, "each", scope)
+    _check_call(step, contract, scope.beside(_item(step)))
 
 
-def _type_of(reference: Reference, workflow: Workflow) -> str:
-    if reference.source == INPUT:
-        shape = workflow.input
-    elif reference.source in workflow.contracts:
-        shape = workflow.contracts[reference.source].output
-    else:
-        raise reference.at.error(
-            f"there is no step `{reference.source}` in workflow {workflow.name}"
-            + instead(reference.source, (INPUT, *workflow.contracts))
-        )
-    if not reference.path:
-        raise reference.at.error(f"`{reference}` must name a field, such as `{reference}.{next(iter(shape), 'name')}`")
-    field, *deeper = reference.path
-    if field not in shape:
-        raise reference.at.error(f"`{reference.source}` has no field `{field}`{instead(field, shape)}")
-    if deeper:
-        raise reference.at.error(f"`{reference.source}.{field}` is {shape[field]} and has no fields")
-    return shape[field]
+def _check_handler(step: Step, contract: TaskContract, scope: Scope) -> None:
+    if step.each is not None or step.compensation is not None:
+        raise step.at.error(f"step `{step.name}` of a handler can neither fan out nor be undone")
+    _check_call(step, contract, scope)
 
 
-def _ordered(workflow: Workflow) -> tuple[Step, ...]:
-    """Order steps so that each follows those it needs, otherwise as written."""
+def _check_call(call: Call, contract: TaskContract, scope: Scope) -> None:
+    owner = Owner(f"the input of `{call.task_name}`", call.task_at)
+    check_fields(call.arguments, contract.input, scope, owner)
+    if call.idempotency_key is not None:
+        check_type(call.idempotency_key, STRING, "idempotency_key", scope)
+
+
+def _ordered(steps: tuple[Step, ...]) -> tuple[Step, ...]:
+    """Order steps so that each follows those of its block that it needs, otherwise as written."""
+    names = {step.name for step in steps}
     ordered: list[Step] = []
     done: set[str] = set()
-    waiting = list(workflow.steps)
+    waiting = list(steps)
     while waiting:
-        free = [step for step in waiting if step.needs() <= done]
+        free = [step for step in waiting if step.needs() & names <= done]
         if not free:
-            names = ", ".join(f"`{step.name}`" for step in waiting)
-            raise _first_blocked(waiting).at.error(f"these steps wait for each other: {names}")
+            blocked = ", ".join(f"`{step.name}`" for step in waiting)
+            raise _first_blocked(waiting).at.error(f"these steps wait for each other: {blocked}")
         ordered += free
         done |= {step.name for step in free}
         waiting = [step for step in waiting if step not in free]

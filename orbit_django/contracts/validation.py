@@ -5,7 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from orbit_django.contracts.declarations import FLOAT, INT, STRING, Shape
+from orbit_django.contracts.declarations import ANY, FLOAT, INT, LIST, STRING, Shape
 
 
 def find_mismatch(value: Any, shape: Shape) -> str | None:
@@ -35,8 +35,10 @@ def type_name(value: Any) -> str:
 
 
 def _fits(value: Any, wanted: str) -> bool:
-    if wanted == STRING:
-        return isinstance(value, str)
+    if wanted == ANY:
+        return True
+    if wanted in {STRING, LIST}:
+        return isinstance(value, str if wanted == STRING else list)
     if isinstance(value, bool):
         return False
     if wanted == FLOAT:

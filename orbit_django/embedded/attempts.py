@@ -7,10 +7,12 @@ import uuid
 from typing import Any
 
 from orbit_django.contracts import find_mismatch
-from orbit_django.embedded.executions import Delivery, Execution, StepState, StepStatus
+from orbit_django.embedded.executions import Execution
 from orbit_django.embedded.flow import Flow, can_retry, step_error
+from orbit_django.embedded.scheduling import Scheduling
 from orbit_django.embedded.sessions import Session, Sessions
 from orbit_django.embedded.state import State
+from orbit_django.embedded.steps import Delivery, StepState, StepStatus
 
 logger = logging.getLogger(__name__)
 
@@ -18,9 +20,10 @@ logger = logging.getLogger(__name__)
 class Attempts:
     """Hands out attempts and takes their outcomes."""
 
-    def __init__(self, state: State, sessions: Sessions, flow: Flow) -> None:
+    def __init__(self, state: State, sessions: Sessions, scheduling: Scheduling, flow: Flow) -> None:
         self._state = state
         self._sessions = sessions
+        self._scheduling = scheduling
         self._flow = flow
 
     def dispatch(self, session: Session) -> dict[str, Any] | None:
@@ -60,12 +63,12 @@ class Attempts:
 
         def fire() -> None:
             if step.status is StepStatus.DELAYED and step.attempt == attempt:
-                self._flow.reschedule(execution, step, redelivery=False)
+                self._scheduling.again(execution, step, redelivery=False)
 
         self._state.timers.at(due, fire)
 
     def output_mismatch(self, execution: Execution, step: StepState, output: Any) -> str | None:
-        """Return how an output differs from the task's contract, or None (O091)."""
+        """Return how an output, its defaults filled in, differs from the task's contract, or None (O091)."""
         contract = execution.contract(step)
         mismatch = find_mismatch(output, contract.output)
         return mismatch and f"worker output for `{contract.name}` does not match its contract at {mismatch}"
@@ -75,7 +78,7 @@ class Attempts:
         self._release(step)
         self._state.ready.discard((execution.id, step.name))
         self._state.journal.record(execution, "StepSucceeded", step=step.name, attempt=step.attempt, output=output)
-        self._flow.advance(execution)
+        self._flow.succeed(execution, step)
 
     def refuse_output(self, execution: Execution, step: StepState, text: str) -> None:
         """Fail the attempt in flight, and its step, for an output that breaks the contract; never retried (O091)."""
@@ -112,13 +115,22 @@ class Attempts:
         if not self._is_cancelled(execution, step):
             about = {"execution": execution.id, "step": step.name, "attempt": step.attempt, "why": reason}
             logger.info("an attempt is delivered again", extra=about)
-            self._flow.reschedule(execution, step, redelivery=True)
+            self._scheduling.again(execution, step, redelivery=True)
 
     def lose_session(self, session: Session, reason: str) -> None:
         """Deliver again everything that a session held (O110, O131)."""
         for execution_id, name in tuple(session.held.values()):
             execution = self._state.executions[execution_id]
             self.lose(execution, execution.steps[name], reason)
+
+    def expire(self, execution: Execution, step: StepState) -> None:
+        """Fail a step that no worker has taken in time; never retried."""
+        limit_ms, name = execution.declaration(step).queue_timeout_ms, execution.contract(step).name
+        text = f"no worker took `{name}` within {limit_ms} ms"
+        error = {"code": "QUEUE_TIMEOUT", "message": text, "retryable": False}
+        self._state.ready.discard((execution.id, step.name))
+        self._end_attempt(execution, step, error)
+        self._flow.fail(execution, step, step_error(step, error))
 
     def _time_out(self, execution: Execution, step: StepState, delivery: Delivery) -> None:
         if step.current is not delivery:
@@ -133,11 +145,12 @@ class Attempts:
         self._state.journal.record(execution, "StepAttemptFailed", step=step.name, attempt=step.attempt, error=error)
 
     def _is_cancelled(self, execution: Execution, step: StepState) -> bool:
-        """End the step without another try when its execution is being aborted."""
-        if execution.is_aborting:
+        """End one of the execution's own steps without another try when the execution is being aborted."""
+        is_cancelled = execution.is_aborting and step.unit.is_plain
+        if is_cancelled:
             self._state.journal.record(execution, "StepCancelled", step=step.name)
             self._flow.advance(execution)
-        return execution.is_aborting
+        return is_cancelled
 
     def _release(self, step: StepState) -> None:
         if step.current and (session := self._sessions.find(step.current.session_id)):

@@ -1,4 +1,4 @@
-"""Executions and their steps, as the events of their history make them.
+"""Executions as the events of their history make them.
 
 Only ``Execution.apply`` changes a state, and only by an event; what should happen next is decided elsewhere.
 """
@@ -6,60 +6,15 @@ Only ``Execution.apply`` changes a state, and only by an event; what should happ
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, field
-from enum import StrEnum
 from typing import Any
 
-from orbit_django.contracts import Step, TaskContract, Workflow
+from orbit_django.contracts import Call, TaskContract, Unit, Workflow
+from orbit_django.contracts.declarations import FAILURE, INPUT, ITEM
+from orbit_django.contracts.units import HANDLERS
+from orbit_django.embedded.steps import CHANGES, Delivery, StepState, StepStatus
 from orbit_django.embedded.store import Event
 
-
-class StepStatus(StrEnum):
-    """Where a step stands."""
-
-    WAITING = "WAITING"  # for the outputs of other steps, or for the next decision
-    QUEUED = "QUEUED"  # for a worker to poll
-    DELAYED = "DELAYED"  # for the pause before a retry to pass
-    IN_FLIGHT = "IN_FLIGHT"  # with a worker
-    SUCCEEDED = "SUCCEEDED"
-    FAILED = "FAILED"
-    CANCELLED = "CANCELLED"
-
-
-RESOLVED = frozenset({StepStatus.SUCCEEDED, StepStatus.FAILED, StepStatus.CANCELLED})
-
-
-@dataclass(slots=True)
-class Delivery:
-    """One dispatch of one attempt, known by its token."""
-
-    token: str
-    attempt: int
-    worker_id: str
-    session_id: str  # which may be gone by now
-    deadline_ms: int | None
-
-
-@dataclass(slots=True)
-class StepState:
-    """One step of one execution."""
-
-    name: str
-    status: StepStatus = StepStatus.WAITING
-    attempt: int = 0
-    input: Any = None
-    idempotency_key: str = ""
-    is_redelivery: bool = False
-    output: dict[str, Any] | None = None
-    error: dict[str, Any] | None = None
-    retry_at_ms: int = 0
-    current: Delivery | None = None  # the delivery in flight
-    deliveries: dict[str, Delivery] = field(default_factory=dict)  # all of them, by token
-
-    @property
-    def is_resolved(self) -> bool:
-        """Say whether the step has its outcome."""
-        return self.status in RESOLVED
+_OUTCOMES = {"StepSucceeded", "StepFailed", "StepCancelled"}
 
 
 class Execution:
@@ -76,9 +31,11 @@ class Execution:
         self.status = "RUNNING"
         self.output: dict[str, Any] | None = None
         self.error: dict[str, Any] | None = None
-        self.failure: dict[str, Any] | None = None  # of the first step that failed
-        self.cancel_reason: str | None = None
+        self.failure: dict[str, Any] | None = None  # what ends it badly, once something does
+        self.ending = ""  # and how: failure, cancel or timeout
         self.steps = {declared.name: StepState(declared.name) for declared in definition.steps}
+        self.succeeded: list[StepState] = []  # what a bad end undoes, in the order of success
+        self._calls = definition.calls()
 
     @property
     def is_finished(self) -> bool:
@@ -87,94 +44,85 @@ class Execution:
 
     @property
     def is_aborting(self) -> bool:
-        """Say whether the execution only waits for attempts in flight to end."""
-        return self.failure is not None or self.cancel_reason is not None
+        """Say whether no step of its own begins any more."""
+        return bool(self.ending)
 
-    def declaration(self, step: StepState) -> Step:
+    def declaration(self, step: StepState) -> Call:
         """Return what the workflow says of a step."""
-        return next(declared for declared in self.definition.steps if declared.name == step.name)
+        return self._calls[step.unit.declared]
+
+    def is_declared(self, unit: Unit) -> bool:
+        """Say whether the workflow knows such a unit."""
+        return unit.declared in self._calls
 
     def contract(self, step: StepState) -> TaskContract:
         """Return the contract of the task that a step calls."""
-        return self.definition.contracts[step.name]
+        return self.definition.contracts[step.unit.declared]
 
     def in_flight(self) -> Iterator[tuple[StepState, Delivery]]:
         """Yield each step that a worker holds, with its delivery."""
         return ((step, step.current) for step in self.steps.values() if step.current)
 
-    def scope(self) -> dict[str, dict[str, Any]]:
-        """Return what expressions can see: the input, and the outputs of finished steps."""
-        outputs = {step.name: step.output for step in self.steps.values() if step.output is not None}
-        return {"input": self.input, **outputs}
+    def scope(self, unit: Unit | None = None) -> dict[str, Any]:
+        """Return what expressions can see, those of a unit a little more: the input, and outputs of finished steps."""
+        scope = {INPUT: self.input, **self._outputs("")}
+        if unit is None:
+            return scope
+        if not unit.is_plain and self.failure is not None:
+            scope |= self._outputs(unit.prefix) if unit.prefix in HANDLERS else {}
+            scope[FAILURE] = {"reason": self.ending, "code": self.failure["code"], "message": self.failure["message"]}
+        if unit.index is not None:
+            scope[ITEM] = self.steps[unit.step].items[unit.index]
+            scope[unit.step] = self.steps[str(Unit(unit.step, index=unit.index))].output
+        return scope
+
+    def _outputs(self, prefix: str) -> dict[str, Any]:
+        states = ((step.name, self.steps.get(prefix + step.name)) for step in self.definition.block(prefix))
+        return {name: state.output for name, state in states if state and state.output is not None}
 
     def apply(self, event: Event) -> None:
         """Take over what an event says."""
         if name := event.data.get("step"):
             step = self.steps.setdefault(name, StepState(name))
-            _STEP_EVENTS[event.kind](step, event.data)
-            if event.kind == "StepFailed" and self.failure is None:
-                self.failure = event.data["error"]
+            CHANGES[event.kind](step, event.data)
+            if event.kind == "StepFanOut":
+                units = (str(Unit(name, index=index)) for index in range(len(step.items)))
+                self.steps |= {unit: StepState(unit) for unit in units}
+            elif event.kind in _OUTCOMES and step.unit.is_plain:
+                self._take_outcome(step, event.data)
         elif event.kind in _WORKFLOW_EVENTS:
             _WORKFLOW_EVENTS[event.kind](self, event.data)
 
+    def _take_outcome(self, step: StepState, data: dict[str, Any]) -> None:
+        if step.status is StepStatus.SUCCEEDED:
+            self.succeeded.append(step)
+        elif step.status is StepStatus.FAILED and not self.ending:
+            self.ending, self.failure = "failure", data["error"]
+        if step.unit.index is not None:
+            parent = self.steps[step.unit.step]
+            parent.left -= 1
+            if not parent.left:
+                self._gather(parent)
 
-def _scheduled(step: StepState, data: dict[str, Any]) -> None:
-    step.status = StepStatus.QUEUED
-    step.attempt = data["attempt"]
-    step.input = data["input"]
-    step.idempotency_key = data["idempotency_key"]
-    step.is_redelivery = data["redelivery"]
-
-
-def _dispatched(step: StepState, data: dict[str, Any]) -> None:
-    step.status = StepStatus.IN_FLIGHT
-    step.current = Delivery(
-        data["token"], data["attempt"], data["worker_id"], data["worker_session"], data.get("deadline_ms")
-    )
-    step.deliveries[step.current.token] = step.current
-
-
-def _succeeded(step: StepState, data: dict[str, Any]) -> None:
-    step.output = data["output"]
-    _end(step, StepStatus.SUCCEEDED)
-
-
-def _attempt_ended(step: StepState, data: dict[str, Any]) -> None:
-    step.error = data.get("error", step.error)
-    _end(step, StepStatus.WAITING)
-
-
-def _retry(step: StepState, data: dict[str, Any]) -> None:
-    step.status = StepStatus.DELAYED
-    step.attempt = data["next_attempt"]
-    step.retry_at_ms = data["fire_at_ms"]
-
-
-def _failed(step: StepState, data: dict[str, Any]) -> None:
-    step.error = step.error or data["error"]
-    _end(step, StepStatus.FAILED)
-
-
-def _end(step: StepState, status: StepStatus) -> None:
-    step.status = status
-    step.current = None
-
-
-_STEP_EVENTS: dict[str, Callable[[StepState, dict[str, Any]], None]] = {
-    "StepScheduled": _scheduled,
-    "StepDispatched": _dispatched,
-    "StepSucceeded": _succeeded,
-    "StepAttemptFailed": _attempt_ended,
-    "StepAttemptUncertain": _attempt_ended,
-    "RetryScheduled": _retry,
-    "StepFailed": _failed,
-    "StepCancelled": lambda step, data: _end(step, StepStatus.CANCELLED),
-    "StaleResultIgnored": lambda step, data: None,
-}
+    def _gather(self, parent: StepState) -> None:
+        elements = [self.steps[str(Unit(parent.name, index=index))] for index in range(len(parent.items))]
+        statuses = {element.status for element in elements}
+        if statuses == {StepStatus.SUCCEEDED}:
+            parent.output = [element.output for element in elements]
+            parent.status = StepStatus.SUCCEEDED
+        else:
+            parent.status = StepStatus.FAILED if StepStatus.FAILED in statuses else StepStatus.CANCELLED
 
 
 def _cancel_requested(execution: Execution, data: dict[str, Any]) -> None:
-    execution.cancel_reason = data["reason"]
+    execution.ending = "cancel"
+    execution.failure = {"code": "CANCELLED", "message": data["reason"] or "cancelled"}
+
+
+def _timed_out(execution: Execution, data: dict[str, Any]) -> None:
+    execution.ending = "timeout"
+    text = f"workflow `{execution.workflow}` took longer than {execution.definition.timeout_ms} ms"
+    execution.failure = {"code": "WORKFLOW_TIMEOUT", "message": text}
 
 
 def _completed(execution: Execution, data: dict[str, Any]) -> None:
@@ -192,7 +140,9 @@ def _ended_badly(status: str) -> Callable[[Execution, dict[str, Any]], None]:
 
 _WORKFLOW_EVENTS: dict[str, Callable[[Execution, dict[str, Any]], None]] = {
     "CancelRequested": _cancel_requested,
+    "WorkflowTimeoutReached": _timed_out,
     "WorkflowCompleted": _completed,
     "WorkflowFailed": _ended_badly("FAILED"),
     "WorkflowCancelled": _ended_badly("CANCELLED"),
+    "WorkflowTimedOut": _ended_badly("TIMED_OUT"),
 }

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Any
 
 from orbit_django.clock import Clock
@@ -16,12 +17,18 @@ class Journal:
         self._store = store
         self._clock = clock
         self._pending: list[Event] = []
+        self.counts: Counter[str] = Counter()  # how often each kind of event happened, since the history began
 
     def event(self, execution_id: str, kind: str, **data: Any) -> Event:
         """Note an event and return it."""
         event = Event(execution_id, kind, int(self._clock.wall() * 1000), data)
         self._pending.append(event)
+        self.count(event)
         return event
+
+    def count(self, event: Event) -> None:
+        """Count an event, also one that was stored before."""
+        self.counts[event.kind] += 1
 
     def record(self, execution: Execution, kind: str, **data: Any) -> None:
         """Note an event and apply it to its execution."""

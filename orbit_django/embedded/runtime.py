@@ -16,12 +16,14 @@ from orbit_django.contracts import Catalog, find_mismatch
 from orbit_django.contracts.names import instead
 from orbit_django.embedded.attempts import Attempts
 from orbit_django.embedded.callers import ANYONE, Caller
-from orbit_django.embedded.executions import Delivery, Execution, StepState
+from orbit_django.embedded.executions import Execution
 from orbit_django.embedded.flow import Flow
 from orbit_django.embedded.journal import Journal
-from orbit_django.embedded.recovery import recover
+from orbit_django.embedded.recovery import Recovery
+from orbit_django.embedded.scheduling import Scheduling
 from orbit_django.embedded.sessions import Session, Sessions, check_registration, heartbeat_interval_ms
 from orbit_django.embedded.state import State
+from orbit_django.embedded.steps import Delivery, StepState
 from orbit_django.embedded.store import MemoryStore, Store
 from orbit_django.exceptions import RuntimeRefusalError
 from orbit_django.protocol import REASON_CONTRACT, REASON_STALE
@@ -47,10 +49,12 @@ class Runtime:
         self.store = store or MemoryStore()
         self.state = State(catalog, self._clock, Journal(self.store, self._clock))
         self.sessions = Sessions(self._clock, self.state.timers, session_timeout_ms)
-        self.flow = Flow(self.state, self.sessions)
-        self.attempts = Attempts(self.state, self.sessions, self.flow)
+        self.scheduling = Scheduling(self.state)
+        self.flow = Flow(self.state, self.sessions, self.scheduling)
+        self.attempts = Attempts(self.state, self.sessions, self.scheduling, self.flow)
         self.sessions.lost = self.attempts.lose_session
-        recover(self.state, self.store, self.flow, self.attempts, session_timeout_ms)
+        self.scheduling.expired = self.attempts.expire
+        Recovery(self.state, self.scheduling, self.flow, self.attempts).run(self.store, session_timeout_ms)
 
     def register(self, body: Mapping[str, Any], caller: Caller = ANYONE) -> dict[str, Any]:
         """Open a session (O050 to O058)."""
@@ -98,7 +102,7 @@ class Runtime:
         execution, step, delivery = found
         if step.is_resolved:
             return self._ignored(execution, step, token, "succeeded", DUPLICATE)
-        output = {} if output is None else output
+        output = execution.contract(step).fill_in(output)
         if text := self.attempts.output_mismatch(execution, step, output):
             if step.current is not delivery:
                 return self._ignored(execution, step, token, "failed", REASON_CONTRACT)
@@ -150,6 +154,7 @@ class Runtime:
             definition_hash=definition.definition_hash(),
         )
         execution = self.state.executions[execution_id] = Execution(started, definition)
+        self.flow.watch_timeout(execution)
         self.flow.advance(execution)
         self.state.journal.commit()
         return {"execution_id": execution_id, "created": True}

@@ -6,9 +6,10 @@ from dataclasses import dataclass, field
 
 from orbit_django.clock import Clock
 from orbit_django.contracts import Catalog
-from orbit_django.embedded.executions import Delivery, Execution, StepState
+from orbit_django.embedded.executions import Execution
 from orbit_django.embedded.journal import Journal
 from orbit_django.embedded.ready import ReadySteps, Route
+from orbit_django.embedded.steps import Delivery, StepState
 from orbit_django.embedded.timers import Timers
 from orbit_django.exceptions import RuntimeRefusalError
 from orbit_django.protocol import Contract
@@ -50,5 +51,6 @@ class State:
     def enqueue(self, execution: Execution, step: StepState) -> None:
         """Let workers poll a step that is scheduled."""
         task = execution.contract(step)
-        route = Route(Contract(task.name, task.version), execution.declaration(step).using)
+        using = (execution.declaration(step).using or "any").lower()
+        route = Route(Contract(task.name, task.version), None if using == "any" else using)
         self.ready.add(route, (execution.id, step.name))

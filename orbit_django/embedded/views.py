@@ -4,8 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from orbit_django.embedded.executions import Execution, StepState
+from orbit_django.embedded.executions import Execution
 from orbit_django.embedded.runtime import Runtime
+from orbit_django.embedded.steps import StepState
 
 
 def execution_view(execution: Execution) -> dict[str, Any]:

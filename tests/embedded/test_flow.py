@@ -162,3 +162,13 @@ def test_steps_without_using_go_to_any_runtime() -> None:
     world.greet()
 
     assert world.task(world.session("w", "cobol"))["step_id"] == "compose"
+
+
+def test_a_token_is_listed_once_whatever_ends_its_attempt() -> None:
+    world, session = order(ORDER.replace('worker "shop.price"', 'worker "shop.price" timeout 4s'))
+    price, stock = world.task(session), world.task(session)
+    world.runtime.cancel("e-1")
+    assert sorted(world.runtime.heartbeat(session)["cancel"]) == sorted([price["token"], stock["token"]])
+    world.passes(4)
+
+    assert world.runtime.heartbeat(session)["cancel"] == []

@@ -4,7 +4,7 @@ from collections.abc import Iterable
 from typing import Any
 
 from orbit_django.clock import FixedClock
-from orbit_django.contracts import read
+from orbit_django.contracts import Catalog, read
 from orbit_django.embedded import views
 from orbit_django.embedded.executions import Execution
 from orbit_django.embedded.runtime import Runtime
@@ -23,13 +23,14 @@ def registration(worker_id: str = "w-1", runtime: str = "ruby", *contracts: tupl
 class World:
     """The runtime, its clock and its store."""
 
-    def __init__(self, text: str = GREET, store: Store | None = None) -> None:
+    def __init__(self, text: str | Catalog = GREET, store: Store | None = None) -> None:
         self.clock = FixedClock()
         self.store = store or MemoryStore()
         self.restart(text)
 
-    def restart(self, text: str) -> None:
-        self.runtime = Runtime(read(text), store=self.store, clock=self.clock, session_timeout_ms=6_000)
+    def restart(self, text: str | Catalog) -> None:
+        catalog = read(text) if isinstance(text, str) else text
+        self.runtime = Runtime(catalog, store=self.store, clock=self.clock, session_timeout_ms=6_000)
 
     def session(self, worker_id: str = "w-1", runtime: str = "ruby", *contracts: tuple[str, str]) -> str:
         return str(self.runtime.register(registration(worker_id, runtime, *contracts))["worker_session_id"])
@@ -58,8 +59,11 @@ class World:
     def execution(self, execution_id: str = "e-1") -> Execution:
         return self.runtime.state.execution(execution_id)
 
+    def history(self, execution_id: str = "e-1") -> list[dict[str, Any]]:
+        return views.history_view(self.runtime, execution_id)
+
     def events(self, execution_id: str = "e-1") -> list[str]:
-        return [entry["event"] for entry in views.history_view(self.runtime, execution_id)]
+        return [entry["event"] for entry in self.history(execution_id)]
 
 
 def tokens(assignments: Iterable[dict[str, Any]]) -> list[str]:

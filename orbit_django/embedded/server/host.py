@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
-from orbit_django.contracts import Catalog, load
+from orbit_django.contracts import Catalog, TaskContract, Workflow, load
 from orbit_django.embedded.answers import ClosedError, Interference
 from orbit_django.embedded.callers import Credentials, Identity
 from orbit_django.embedded.recorder import Recorder
@@ -84,6 +84,11 @@ class EmbeddedRuntime:
             self._session_timeout_ms = value
             if self._ticker is not None:
                 self.runtime.sessions.timeout_ms = value
+
+    def declare(self, tasks: Iterable[TaskContract] = (), workflows: Iterable[Workflow] = ()) -> None:
+        """Add declarations made in Python, also while the runtime runs; raises ContractSyntaxError."""
+        with self.lock:
+            self.catalog.declare(tasks, workflows)
 
     def start(self) -> EmbeddedRuntime:
         """Open the history and listen; raises ConfigurationError when the file or the port cannot be had."""
