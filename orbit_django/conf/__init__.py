@@ -18,6 +18,7 @@ from typing import Any
 import environ
 from django.conf import settings
 
+from orbit_django.conf.files import Mark, mark_of
 from orbit_django.conf.readers import READERS, is_header_text
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.redaction import redacted
@@ -66,6 +67,11 @@ class OrbitSettings:
         return self._token_file.read() if self._token_file else self.token
 
     @property
+    def identity(self) -> tuple[object, ...]:
+        """What a worker shows of itself: compare it, to learn that the credential or the certificate has changed."""
+        return self.credential, *(mark_of(path) for path in (self.client_cert, self.client_key) if path)
+
+    @property
     def may_start(self) -> bool:
         """Whether executions can be started: with the admin token, or where no credential is needed at all."""
         return self.token is not None or self.credential is None
@@ -88,18 +94,18 @@ class TokenFile:
 
     def __init__(self, path: str) -> None:
         self._path = Path(path)
-        self._stamp: tuple[int, int] | None = None
+        self._mark: Mark | None = None
         self.seen: tuple[str, ...] = ()
 
     def read(self) -> str | None:
         """Return the token in the file; raise ConfigurationError when there never was one."""
         try:
-            stat = self._path.stat()
-            if (stat.st_mtime_ns, stat.st_ino) != self._stamp:
+            mark = mark_of(self._path)
+            if mark is None or mark != self._mark:
                 text = self._path.read_text(encoding="utf-8-sig").strip()
                 if text and is_header_text(text):
                     self.seen = (*(old for old in self.seen if old != text), text)[-3:]
-                    self._stamp = (stat.st_mtime_ns, stat.st_ino)
+                    self._mark = mark
         except (OSError, UnicodeDecodeError) as error:
             if not self.seen:
                 why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"

@@ -12,12 +12,11 @@ from pathlib import Path
 
 import certifi
 
+from orbit_django.conf.files import Mark, mark_of
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.transports.limits import TimedTlsSocket
 
 logger = logging.getLogger(__name__)
-
-Stamp = tuple[tuple[int, int, int] | None, ...]
 
 
 class TlsFiles:
@@ -32,23 +31,23 @@ class TlsFiles:
         self._client_cert = client_cert
         self._client_key = client_key
         self._lock = threading.Lock()
-        self._stamp = self._read_stamp()
+        self._marks = self._read_marks()
         self._context = self._build()
 
     def context(self) -> ssl.SSLContext:
         """Return the context for the files as they are now; while they are unusable, the last good one."""
         with self._lock:
-            stamp = self._read_stamp()
-            if stamp != self._stamp:
-                self._stamp = stamp
+            marks = self._read_marks()
+            if marks != self._marks:
+                self._marks = marks
                 try:
                     self._context = self._build()
                 except ConfigurationError as error:
                     logger.warning("changed certificate files are not usable yet", extra={"reason": str(error)})
             return self._context
 
-    def _read_stamp(self) -> Stamp:
-        return tuple(_stamp(path) for path in (self._ca_cert, self._client_cert, self._client_key) if path)
+    def _read_marks(self) -> tuple[Mark | None, ...]:
+        return tuple(mark_of(path) for path in (self._ca_cert, self._client_cert, self._client_key) if path)
 
     def _build(self) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
@@ -89,14 +88,6 @@ def _show(context: ssl.SSLContext, certificate: str, key: str | None) -> None:
     except OSError as error:
         names = f"CLIENT_CERT {certificate}" + (f" and CLIENT_KEY {key}" if key else " (which is to hold the key, too)")
         raise ConfigurationError(f"{names}: no usable certificate with its unencrypted key: {_why(error)}") from None
-
-
-def _stamp(path: str) -> tuple[int, int, int] | None:
-    try:
-        found = Path(path).stat()
-    except OSError:
-        return None
-    return found.st_mtime_ns, found.st_ino, found.st_size
 
 
 def _why(error: OSError) -> str:

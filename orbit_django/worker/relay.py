@@ -51,7 +51,7 @@ class Relay:
         clock: Clock,
         gate: DatabaseGate,
         redact: Callable[[str], str],
-        credential: Callable[[], str | None] = lambda: None,
+        identity: Callable[[], object] = lambda: None,
         senders: int = 4,
         on_due: Callable[[], object] = lambda: None,
         is_admitted: Callable[[], bool] = lambda: True,
@@ -62,8 +62,8 @@ class Relay:
         self._clock = clock
         self._gate = gate
         self._redact = redact
-        self._credential = credential
-        self._tried_with: str | None = None  # the credential with which blocked messages were tried
+        self._identity = identity
+        self._tried_as: object = None  # the identity with which blocked messages were tried
         self.senders = senders
         self._is_admitted = is_admitted  # whether the runtime may have let this worker in
         self._pace = Pace(clock)
@@ -142,7 +142,7 @@ class Relay:
             if not self._file(self._unfiled.popleft()):
                 break
         count = 0
-        self._notice_credential()
+        self._notice_identity()
         for using in self._turns():
             if using in self._fresh:
                 outbox.unblock(using, self._origin, self._tried)
@@ -169,11 +169,11 @@ class Relay:
             self._taken.put(message)
         return len(found)
 
-    def _notice_credential(self) -> None:
-        """Have blocked messages tried once more when the credential has changed."""
-        credential = self._credential()
-        if credential != self._tried_with:
-            self._tried_with = credential
+    def _notice_identity(self) -> None:
+        """Have blocked messages tried once more when the credential or the certificate has changed."""
+        identity = self._identity()
+        if identity != self._tried_as:
+            self._tried_as = identity
             self._fresh = set(self._aliases)
 
     def _wait_seconds(self) -> float:

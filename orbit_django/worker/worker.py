@@ -85,7 +85,7 @@ class Worker:
             clock=self._clock,
             gate=self._gate,
             redact=settings.redact,
-            credential=lambda: settings.credential,
+            identity=lambda: settings.identity,
             on_due=self._nudge.set,
             is_admitted=self._has_asked,
         )
