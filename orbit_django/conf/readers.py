@@ -185,5 +185,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
 # Options of the worker's command that are no settings.
 OPTIONS: dict[str, Callable[[Any], Any]] = {
     "processes": _whole(1, 256),
+    "max_tasks": _whole(1),
+    "burst": bool,
     "lifeline": _whole(0, 1_000_000),
 }

@@ -16,6 +16,7 @@ class Held:
         self._contexts: dict[str, TaskContext] = {}
         self._ended: set[str] = set()
         self._is_closed = False
+        self.left = 0  # deliveries that were let go of so far
 
     def __len__(self) -> int:
         return len(self._contexts)
@@ -33,6 +34,7 @@ class Held:
         with self._changed:
             self._contexts.pop(context.token, None)
             self._ended.discard(context.token)
+            self.left += 1
             self._changed.notify_all()
 
     def reporting(self, context: TaskContext) -> None:

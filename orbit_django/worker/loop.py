@@ -14,6 +14,7 @@ from orbit_django.models import OutboxMessage
 from orbit_django.protocol import Assignment, Session
 from orbit_django.transports.base import Transport
 from orbit_django.worker import housekeeping
+from orbit_django.worker.allowance import Allowance
 from orbit_django.worker.delivery import Deferred
 from orbit_django.worker.executor import Executor
 from orbit_django.worker.gate import DatabaseGate
@@ -47,6 +48,7 @@ class Rooms:
         worker_id: str,
         concurrency: int,
         wait_ms: int,
+        allowance: Allowance | None = None,
     ) -> None:
         self.transport = transport
         self.session = session
@@ -59,6 +61,7 @@ class Rooms:
         self.stop = stop
         self.worker_id = worker_id
         self.wait_ms = wait_ms
+        self.allowance = allowance or Allowance()
         self.slots = threading.BoundedSemaphore(concurrency)  # handlers at the same time, parked ones included
         self._lock = threading.Lock()
         self._refusal = ""
@@ -77,14 +80,30 @@ class PollLoop:
         self.name = f"loop-{number}"
         self._rooms = rooms
         self._backoff = Backoff()
+        self._received = 0
+        self.answered_at = 0.0  # when a poll was last answered, in monotonic seconds
+        self._empty_from: float | None = None  # when the last poll that brought nothing began
 
     def step(self) -> float:
         """Poll once; return the seconds to wait before the next poll."""
         rooms = self._rooms
-        if rooms.stop.is_set():
+        if rooms.stop.is_set() or rooms.allowance.is_spent:
             raise StoppedError
-        if not rooms.gate.wait(GATE_WAIT_SECONDS):
+        if not rooms.gate.wait(GATE_WAIT_SECONDS) or not rooms.allowance.reserve(GATE_WAIT_SECONDS):
             return 0.0
+        before = self._received
+        try:
+            return self._poll()
+        finally:
+            if self._received == before:
+                rooms.allowance.give_back()
+
+    def found_nothing_since(self, moment: float) -> bool:
+        """Return whether a poll that began at that monotonic second or later was answered with no task."""
+        return self._empty_from is not None and self._empty_from >= moment
+
+    def _poll(self) -> float:
+        rooms = self._rooms
         session = rooms.session.current()
         began = rooms.clock.monotonic()
         try:
@@ -99,7 +118,9 @@ class PollLoop:
                 rooms.session.doubt(session.session_id)  # somebody in between may have swallowed an assignment
             return self._refused(error)
         rooms.is_news("")
+        self.answered_at = rooms.clock.monotonic()
         if assignment is None:
+            self._empty_from = began
             return self._empty(rooms.clock.monotonic() - began)
         self._backoff.reset()
         self._take(assignment, session)
@@ -130,6 +151,8 @@ class PollLoop:
         context = TaskContext(assignment, worker_id=rooms.worker_id, clock=rooms.clock)
         if not rooms.held.add(context):
             return  # the session is being closed: the runtime delivers again
+        self._received += 1
+        rooms.allowance.received()
         logger.debug("a task was received", extra=about(assignment, redelivery=assignment.redelivery))
         leave = partial(rooms.held.remove, context)
         ask = partial(self._execute, assignment, context, session)

@@ -11,14 +11,12 @@ import logging
 import os
 import select
 import signal
-import threading
-from collections.abc import Collection, Iterator
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Collection
 
 from orbit_django.clock import Clock, SystemClock
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.worker.child import Child, ChildState, Program
+from orbit_django.worker.stops import watching_signals
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +47,7 @@ class Supervisor:
         Raises ConfigurationError when a process said that it cannot work.
         """
         logger.info("the supervisor started", extra={"processes": len(self._children), "pid": os.getpid()})
-        with self._watching_signals():
+        with watching_signals(self.stop):
             while self._is_needed():
                 self.step()
         if self._mistake is not None:
@@ -59,7 +57,7 @@ class Supervisor:
 
     def stop(self) -> None:
         """Ask for an orderly end; a second time, for a hasty one."""
-        self._requests += 1
+        self._requests += 1  # nothing else: a handler of a signal must not touch a lock
 
     def children(self) -> list[ChildState]:
         """Return what is known of each process; from any thread."""
@@ -136,22 +134,6 @@ class Supervisor:
             about = _about(child, exit_code=code, retry_in=round(wait, 1))
             logger.error("a worker process died; another one is started", extra=about)
             child.restart_in(wait)
-
-    @contextmanager
-    def _watching_signals(self) -> Iterator[None]:
-        """Let both signals end the whole; elsewhere than in the main thread somebody else has to."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self._signalled) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, action in before.items():
-                signal.signal(number, action)
-
-    def _signalled(self, number: int, frame: FrameType | None) -> None:
-        self._requests += 1  # nothing else: a handler of a signal must not touch a lock
 
 
 def reap_strays(own: Collection[int | None]) -> None:

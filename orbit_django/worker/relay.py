@@ -133,6 +133,10 @@ class Relay:
                 self._busy -= 1
         return 0.0
 
+    def has_sendable(self) -> bool:
+        """Return whether anybody's messages that this worker may send have no answer yet, held ones included."""
+        return any(outbox.sendable_count(using, self._origin) for using in self._aliases)
+
     def has_pending(self) -> bool:
         """Return whether messages that this worker earned have no answer yet."""
         return any(outbox.is_owed(using, self._origin) for using in self._aliases)

@@ -65,6 +65,10 @@ class Starter:
                 wait = LOOK_SECONDS
         return wait
 
+    def has_pending(self) -> bool:
+        """Return whether starts have no answer yet, held ones included."""
+        return any(starts.pending_count(using) for using in self._aliases)
+
     def deliver(self, start: HeldStart) -> float:
         """Send a start once and file what came of it; return the seconds until the runtime may be asked again."""
         try:
@@ -121,6 +125,10 @@ class Bystander:
     def __init__(self, aliases: Iterable[str], *, gate: DatabaseGate) -> None:
         self._unseen = set(aliases)
         self._gate = gate
+
+    def has_pending(self) -> bool:
+        """Return False: whatever waits, it waits for another process."""
+        return False
 
     def step(self) -> float:
         """Look once at each alias; after that, ask the database nothing."""

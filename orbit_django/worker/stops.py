@@ -4,10 +4,9 @@ from __future__ import annotations
 
 import signal
 import threading
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from types import FrameType
-from typing import NoReturn
 
 
 class StopRequests:
@@ -50,15 +49,16 @@ class StopRequests:
 
 
 @contextmanager
-def leaving_on_signals() -> Iterator[None]:
-    """Let SIGTERM and SIGINT end the process with code 0, as long as nobody watches them who has work to end first.
-
-    By default the first process of a container does not even see SIGTERM, and SIGINT leaves a traceback.
-    """
+def watching_signals(on_signal: Callable[[], object]) -> Iterator[None]:
+    """Call that for SIGTERM and SIGINT; in a thread that cannot watch them somebody else has to."""
     if threading.current_thread() is not threading.main_thread():
         yield
         return
-    before = {number: signal.signal(number, _leave) for number in (signal.SIGTERM, signal.SIGINT)}
+
+    def signalled(number: int, frame: FrameType | None) -> None:
+        on_signal()
+
+    before = {number: signal.signal(number, signalled) for number in (signal.SIGTERM, signal.SIGINT)}
     try:
         yield
     finally:
@@ -66,5 +66,13 @@ def leaving_on_signals() -> Iterator[None]:
             signal.signal(number, action)
 
 
-def _leave(number: int, frame: FrameType | None) -> NoReturn:
+def leaving_on_signals() -> AbstractContextManager[None]:
+    """Let SIGTERM and SIGINT end the process with code 0, as long as nobody watches them who has work to end first.
+
+    By default the first process of a container does not even see SIGTERM, and SIGINT leaves a traceback.
+    """
+    return watching_signals(_leave)
+
+
+def _leave() -> None:
     raise SystemExit(0)

@@ -8,11 +8,8 @@ undone by a hasty end is in the database or is delivered again by the runtime.
 from __future__ import annotations
 
 import logging
-import signal
 import threading
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager
-from types import FrameType
+from collections.abc import Iterable, Sequence
 
 from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -20,6 +17,7 @@ from django.db.backends.signals import connection_created
 
 from orbit_django.clock import Clock, SystemClock
 from orbit_django.conf import OrbitSettings
+from orbit_django.conf.options import RunOptions
 from orbit_django.dialects import of_connection
 from orbit_django.exceptions import RefusedError
 from orbit_django.logs import redacting
@@ -28,6 +26,9 @@ from orbit_django.protocol import SDK, Registration
 from orbit_django.tasks import Task
 from orbit_django.transports.base import Transport
 from orbit_django.transports.executions import Executions
+from orbit_django.worker import burst
+from orbit_django.worker.allowance import Allowance
+from orbit_django.worker.burst import Burst
 from orbit_django.worker.claims import Claims
 from orbit_django.worker.executor import Executor
 from orbit_django.worker.gate import DatabaseGate
@@ -40,7 +41,7 @@ from orbit_django.worker.relay import Relay, Sender
 from orbit_django.worker.runner import Loop, LoopThread
 from orbit_django.worker.session import SessionHolder
 from orbit_django.worker.starter import Bystander, Starter
-from orbit_django.worker.stops import StopRequests
+from orbit_django.worker.stops import StopRequests, watching_signals
 
 logger = logging.getLogger(__name__)
 
@@ -54,9 +55,16 @@ class Worker:
     """One process's work for one runtime; ``run`` returns the exit code."""
 
     def __init__(
-        self, settings: OrbitSettings, tasks: Sequence[Task], transport: Transport, clock: Clock | None = None
+        self,
+        settings: OrbitSettings,
+        tasks: Sequence[Task],
+        transport: Transport,
+        clock: Clock | None = None,
+        how: RunOptions = RunOptions(),  # noqa: B008  (it is frozen)
     ) -> None:
         self._settings = settings
+        self._is_burst = how.burst
+        self._allowance = Allowance(how.max_tasks)
         self._clock = clock or SystemClock()
         self._transport = transport
         self._stop = threading.Event()  # no new work
@@ -90,25 +98,39 @@ class Worker:
             is_admitted=self._has_asked,
         )
         self._executions = Executions(settings) if settings.may_start else None
+        self._starts = self._starter()
         self._loops = self._polls(tasks)
+        self._burst = Burst(self._loops, self._held, self._is_anything_owed, self._clock) if how.burst else None
         self._names = ", ".join(f"{task.contract.task_name} {task.contract.contract_version}" for task in tasks)
 
     def run(self) -> int:
-        """Work until told to stop: 0 after an orderly end, 1 after a hasty one, 2 when the runtime says no."""
+        """Work until told to stop: 0 after an orderly end, 1 after a hasty one, 2 when the runtime says no.
+
+        A burst that nobody answered ends in order, and with 1 all the same.
+        """
         connection_created.connect(self._prepare, dispatch_uid="orbit_django.worker")
-        with redacting(self._settings.redact), self._watching_signals():
+        with redacting(self._settings.redact), watching_signals(self.stop):
             self._pulse.start()
             for loop in (*self._side_rooms(), *self._loops):
                 LoopThread(loop, self._end).start()
             about = {"worker": self._settings.worker_name(), "server": self._settings.server, "tasks": self._names}
             logger.info("the worker started", extra=about)
-            while not self.stops.level and self.refusal is None:
+            while not self._is_over():
                 self._stop.wait(LOOK_SECONDS)
             return self._finish()
 
     def stop(self) -> None:
         """Ask for an orderly end; a second time, for a hasty one."""
         self.stops.signalled()
+
+    def _is_over(self) -> bool:
+        if self._allowance.is_spent:
+            logger.info("the worker has received as many tasks as --max-tasks allows")
+            return True
+        return bool(self.stops.level) or self.refusal is not None or self._burst_code() is not None
+
+    def _burst_code(self) -> int | None:
+        return self._burst.code if self._burst is not None else None
 
     def _polls(self, tasks: Sequence[Task]) -> list[PollLoop]:
         settings = self._settings
@@ -127,7 +149,8 @@ class Worker:
             stop=self._stop,
             worker_id=settings.worker_name(),
             concurrency=settings.concurrency,
-            wait_ms=settings.poll_wait_ms,
+            wait_ms=min(settings.poll_wait_ms, burst.WAIT_MS) if self._is_burst else settings.poll_wait_ms,
+            allowance=self._allowance,
         )
         return [PollLoop(rooms, number) for number in range(1, settings.concurrency + 1)]
 
@@ -135,9 +158,11 @@ class Worker:
         yield self._claims
         yield Nudged(self._relay, self._nudge)
         yield from (Sender(self._relay, number) for number in range(1, self._relay.senders + 1))
-        yield self._starter()
+        yield self._starts
+        if self._burst is not None:
+            yield self._burst
 
-    def _starter(self) -> Loop:
+    def _starter(self) -> Starter | Bystander:
         if self._executions is None:
             return Bystander(self._aliases, gate=self._gate)
         return Starter(
@@ -157,22 +182,6 @@ class Worker:
         if connection.alias in self._aliases:
             of_connection(connection).prepare()
 
-    @contextmanager
-    def _watching_signals(self) -> Iterator[None]:
-        """Let both signals stop the worker; elsewhere than in the main thread somebody else has to."""
-        if threading.current_thread() is not threading.main_thread():
-            yield
-            return
-        before = {number: signal.signal(number, self._signalled) for number in (signal.SIGTERM, signal.SIGINT)}
-        try:
-            yield
-        finally:
-            for number, action in before.items():
-                signal.signal(number, action)
-
-    def _signalled(self, number: int, frame: FrameType | None) -> None:
-        self.stops.signalled()
-
     def _turned_away(self, error: RefusedError) -> None:
         self.refusal = error
         self._stop.set()
@@ -183,7 +192,7 @@ class Worker:
             self._end.set()
             return 2
         logger.info("the worker stops; running handlers end first", extra={"held": len(self._held)})
-        code = 0 if self._drain() else self._hurry()
+        code = (self._burst_code() or 0) if self._drain() else self._hurry()
         self._end.set()
         self._pulse.join(BEAT_SECONDS)  # a beat must not follow the session's end
         self._session.close()
@@ -226,6 +235,9 @@ class Worker:
 
     def _is_hasty(self) -> bool:
         return self.stops.level > 1
+
+    def _is_anything_owed(self) -> bool:
+        return self._relay.has_sendable() or self._starts.has_pending()
 
     def _is_owed(self) -> bool:
         if not self._gate.is_open:

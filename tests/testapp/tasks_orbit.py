@@ -2,6 +2,7 @@
 
 import os
 import time
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from threading import Event
 from typing import Any
@@ -11,7 +12,7 @@ from zoneinfo import ZoneInfo
 from django.db import connection
 from django.utils import timezone, translation
 
-from orbit_django import TaskContext, task
+from orbit_django import TaskContext, TaskError, task
 from tests.processes import NOTES
 from tests.testapp.models import Charge
 
@@ -71,3 +72,21 @@ def litter(input: Any, ctx: TaskContext) -> dict[str, Any]:
     if input["seconds"] < 0:
         raise SystemExit(0)
     return {"charge": " ".join(found)}
+
+
+@task("test.linger", version="1.0.0")
+def linger(input: Any, ctx: TaskContext) -> dict[str, Any]:
+    """Leave threads behind that Python waits for: one busy for so many seconds, one idle."""
+    note("begin", ctx)
+    ThreadPoolExecutor(1, "busy").submit(Event().wait, input["seconds"])
+    ThreadPoolExecutor(1, "idle").submit(int)
+    return write_charge(ctx)
+
+
+@task("test.flaky", version="1.0.0")
+def flaky(input: Any, ctx: TaskContext) -> dict[str, Any]:
+    """Fail at first, and succeed on the third attempt."""
+    note("begin", ctx)
+    if ctx.attempt < 3:
+        raise TaskError("NOT_YET")
+    return write_charge(ctx)

@@ -23,7 +23,17 @@ workflow Hurry {
   return { charge: only.charge }
 }
 """
-WORKFLOWS = "".join(TASK.format(task=name.lower(), name=name) for name in ("Charge", "Hold", "Spin", "Litter"))
+FLAKY = """
+workflow Retried {
+  version "1.0.0"
+  input { seconds: Float }
+  output { charge: String }
+  step only { worker "test.flaky" with { seconds: input.seconds } retry { attempts: 3, initial_delay: 0s } }
+  return { charge: only.charge }
+}
+"""
+NAMES = ("Charge", "Hold", "Spin", "Litter", "Linger", "Flaky")
+WORKFLOWS = "".join(TASK.format(task=name.lower(), name=name) for name in NAMES) + FLAKY
 
 short_session = pytest.mark.parametrize("timeout_ms", [3_000])
 

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import logging
-import os
 import sys
 from argparse import SUPPRESS
 from collections.abc import Sequence
@@ -22,6 +21,7 @@ from orbit_django.transports.base import Transport
 from orbit_django.worker import interpreter
 from orbit_django.worker.binding import is_credential_exposed, open_transport
 from orbit_django.worker.child import Program
+from orbit_django.worker.leaving import GRACE_SECONDS, leave_at_once, leave_within
 from orbit_django.worker.lifeline import Lifeline
 from orbit_django.worker.processes import Supervisor
 from orbit_django.worker.stops import leaving_on_signals
@@ -29,7 +29,7 @@ from orbit_django.worker.worker import Worker, aliases_of
 
 MISTAKE = 2
 SETTINGS = ("concurrency", "worker_id", "server", "transport", "drain_timeout")
-HANDED_ON = (*SETTINGS, "task", "exclude")  # to the processes of a supervisor
+HANDED_ON = (*SETTINGS, "task", "exclude", "max_tasks", "burst")  # to the processes of a supervisor
 logger = logging.getLogger("orbit_django.worker")
 
 
@@ -44,6 +44,10 @@ class Command(BaseCommand):
         """Declare the options; each wins over settings.ORBIT and the environment."""
         parser.add_argument("-c", "--concurrency", help="poll loops, and so handlers at the same time (4)")
         parser.add_argument("-p", "--processes", help="worker processes under a supervisor (none)")
+        parser.add_argument(
+            "--max-tasks", metavar="N", help="end after so many tasks; a supervised process is replaced"
+        )
+        parser.add_argument("--burst", action="store_true", help="end when nothing is left to do")
         parser.add_argument("--worker-id", help="identity to register under (python-<host>-<pid>)")
         parser.add_argument("--server", help="URL of the runtime (http://127.0.0.1:7233)")
         parser.add_argument("--transport", help="binding of the protocol: http, or a dotted path")
@@ -54,9 +58,18 @@ class Command(BaseCommand):
         parser.add_argument("--lifeline", help=SUPPRESS)
 
     def run_from_argv(self, argv: list[str]) -> None:
-        """Note whether the process is this command, which a supervisor may then start again."""
+        """Run, and end the process if it is this command's: a supervisor may start it again, nothing may hold it."""
         self._is_program = interpreter.is_program(argv)
-        super().run_from_argv(argv)
+        code: object = 1
+        try:
+            super().run_from_argv(argv)
+            code = 0
+        except SystemExit as ended:
+            code = ended.code
+            raise
+        finally:
+            if self._is_program:
+                leave_within(GRACE_SECONDS, code if isinstance(code, int) else 1)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until stopped; exit 0 after an orderly end, 1 after a hasty one, 2 for a mistake."""
@@ -71,8 +84,10 @@ class Command(BaseCommand):
                 lifeline.mistake(str(error))
                 sys.exit(MISTAKE)  # the supervisor says it, once for all
             raise CommandError(str(error), returncode=MISTAKE) from None
-        if code:
-            _leave_at_once(code)
+        if code and self._is_program:
+            leave_at_once(code)
+        elif code:
+            sys.exit(code)
 
     def _run(self, how: RunOptions, lifeline: Lifeline | None, options: dict[str, Any]) -> int:
         settings, tasks, transport = _prepare(options)
@@ -82,8 +97,8 @@ class Command(BaseCommand):
         if how.processes is not None and lifeline is None:
             transport.close()
             connections.close_all()
-            return Supervisor(self._program(options), how.processes).run()
-        return _work(Worker(settings, tasks, transport), lifeline)
+            return Supervisor(self._program(options), how.processes, is_burst=how.burst).run()
+        return _work(Worker(settings, tasks, transport, how=how), lifeline)
 
     def _program(self, options: dict[str, Any]) -> Program:
         if self._is_program:
@@ -125,11 +140,3 @@ def set_up_logging(level: str) -> None:
         handler = LineHandler(sys.stderr)
         handler.setFormatter(ExtrasFormatter())
         ours.addHandler(handler)
-
-
-def _leave_at_once(code: int) -> None:
-    """End the process although handlers still run; their transactions roll back with it."""
-    sys.stdout.flush()
-    sys.stderr.flush()
-    logging.shutdown()
-    os._exit(code)
