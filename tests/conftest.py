@@ -20,7 +20,8 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
 
     yield
     for connection in connections.all():
-        if connection.vendor == "postgresql":
+        is_ours = str(connection.settings_dict["NAME"]).startswith(databases.checkout())
+        if connection.vendor == "postgresql" and is_ours:
             with django_db_blocker.unblock(), connection._nodb_cursor() as cursor:
                 cursor.execute(TERMINATE, [connection.settings_dict["NAME"]])
 
