@@ -9,6 +9,7 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
+from functools import cached_property
 from typing import Any
 
 from orbit_django.contracts.lexer import NOWHERE, Position
@@ -131,7 +132,7 @@ class Step(Call):
         return {reference.source for reference in self.references()} - {INPUT, ITEM, FAILURE}
 
 
-@dataclass(frozen=True, slots=True, kw_only=True)
+@dataclass(frozen=True, kw_only=True)  # without slots: what is derived is kept
 class Workflow:
     """Steps, in an order in which each comes after those it needs, and what is returned at the end."""
 
@@ -156,14 +157,16 @@ class Workflow:
         """Return one of the workflow's own steps."""
         return next(step for step in self.steps if step.name == name)
 
-    def calls(self) -> dict[str, Call]:
-        """Return every call by the name of its units, without an index: ``s``, ``compensate:s``, ``on_failure:s``."""
+    @cached_property
+    def calls(self) -> Mapping[str, Call]:
+        """Every call by the name of its units, without an index: ``s``, ``compensate:s``, ``on_failure:s``."""
         calls: dict[str, Call] = {}
         for prefix in ("", *HANDLERS):
             calls |= {prefix + step.name: step for step in self.block(prefix)}
         undone = {COMPENSATE + step.name: step.compensation for step in self.steps if step.compensation}
         return calls | undone
 
+    @cached_property
     def definition_hash(self) -> str:
-        """Return a fingerprint that changes with anything but places and comments."""
+        """A fingerprint that changes with anything but places and comments."""
         return "sha256:" + hashlib.sha256(repr(self).encode()).hexdigest()

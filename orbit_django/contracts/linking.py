@@ -37,7 +37,7 @@ def link(workflow: Workflow, tasks: Mapping[str, TaskContract]) -> Workflow:
     """
     for prefix in ("", *HANDLERS):
         _check_names(workflow, workflow.block(prefix))
-    linked = replace(workflow, contracts={name: _contract(call, tasks) for name, call in workflow.calls().items()})
+    linked = replace(workflow, contracts={name: _contract(call, tasks) for name, call in workflow.calls.items()})
     own = Scope(workflow.name, {INPUT: workflow.input, **_outputs(linked, "")})
     for step in workflow.steps:
         _check_step(step, linked.contracts[step.name], own)

@@ -119,6 +119,7 @@ class Attempts:
 
     def lose_session(self, session: Session, reason: str) -> None:
         """Deliver again everything that a session held (O110, O131)."""
+        self._state.news += 1
         for execution_id, name in tuple(session.held.values()):
             execution = self._state.executions[execution_id]
             self.lose(execution, execution.steps[name], reason)

@@ -35,7 +35,7 @@ class Execution:
         self.ending = ""  # and how: failure, cancel or timeout
         self.steps = {declared.name: StepState(declared.name) for declared in definition.steps}
         self.succeeded: list[StepState] = []  # what a bad end undoes, in the order of success
-        self._calls = definition.calls()
+        self._calls = definition.calls
 
     @property
     def is_finished(self) -> bool:

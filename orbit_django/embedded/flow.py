@@ -126,6 +126,7 @@ class Flow:
 
     def _finish(self, execution: Execution, kind: str, **data: Any) -> None:
         self._state.journal.record(execution, kind, **data)
+        self._state.news += 1
         about = {"execution": execution.id, "workflow": execution.workflow, "status": execution.status}
         if execution.error is not None:
             about |= {"code": execution.error["code"], "error": execution.error["message"]}

@@ -50,7 +50,7 @@ class Recovery:
         newest = {(execution.workflow, execution.version): execution for execution in self._state.executions.values()}
         for (name, version), execution in newest.items():
             declared = self._state.catalog.workflow(name, version)
-            if declared is not None and declared.definition_hash() != execution.definition_hash:
+            if declared is not None and declared.definition_hash != execution.definition_hash:
                 logger.warning(
                     "workflow %s %s differs from the one that the state file knows; what runs of it fails with"
                     " DEFINITION_CHANGED, so give a changed workflow a new version",
@@ -63,7 +63,7 @@ class Recovery:
         return self._state.catalog.workflow(name, version) or Workflow(name=name, version=version)
 
     def _resume(self, execution: Execution, grace_ms: int) -> None:
-        if execution.definition.definition_hash() != execution.definition_hash:
+        if execution.definition.definition_hash != execution.definition_hash:
             text = f"workflow {execution.workflow} {execution.version} is no longer declared as it was at the start"
             error = {"code": "DEFINITION_CHANGED", "message": text}
             self._state.journal.record(execution, "WorkflowFailed", error=error)

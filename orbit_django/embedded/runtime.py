@@ -151,7 +151,7 @@ class Runtime:
             workflow=workflow,
             version=definition.version,
             input=value,
-            definition_hash=definition.definition_hash(),
+            definition_hash=definition.definition_hash,
         )
         execution = self.state.executions[execution_id] = Execution(started, definition)
         self.flow.watch_timeout(execution)

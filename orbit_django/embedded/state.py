@@ -26,6 +26,7 @@ class State:
     ready: ReadySteps = field(default_factory=ReadySteps)
     executions: dict[str, Execution] = field(default_factory=dict)
     tokens: dict[str, tuple[Execution, StepState]] = field(default_factory=dict)  # of unfinished executions
+    news: int = 0  # grows with whatever can end a wait: a step to poll, a session's end, an execution's end
 
     def execution(self, execution_id: str) -> Execution:
         """Return an execution; refuse with a 404 when there is none."""
@@ -54,3 +55,4 @@ class State:
         using = (execution.declaration(step).using or "any").lower()
         route = Route(Contract(task.name, task.version), None if using == "any" else using)
         self.ready.add(route, (execution.id, step.name))
+        self.news += 1

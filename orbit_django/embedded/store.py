@@ -59,14 +59,17 @@ class MemoryStore:
 
     def __init__(self) -> None:
         self._events: list[Event] = []
+        self._by_execution: dict[str, list[Event]] = {}
 
     def append(self, events: Iterable[Event]) -> None:
         """Keep the events."""
-        self._events += events
+        for event in events:
+            self._events.append(event)
+            self._by_execution.setdefault(event.execution_id, []).append(event)
 
     def events(self, execution_id: str | None = None) -> Iterator[Event]:
         """Yield events in order."""
-        return (event for event in self._events if execution_id in {None, event.execution_id})
+        return iter(self._events if execution_id is None else self._by_execution.get(execution_id, ()))
 
     def close(self) -> None:
         """Do nothing: there is no file."""

@@ -2,11 +2,30 @@
 
 from __future__ import annotations
 
+import itertools
+from collections import Counter
 from typing import Any
 
 from orbit_django.embedded.executions import Execution
 from orbit_django.embedded.runtime import Runtime
+from orbit_django.embedded.sessions import Session, WorkerRecord
 from orbit_django.embedded.steps import StepState
+
+_COUNTERS = {
+    "executions_started": "WorkflowStarted",
+    "executions_completed": "WorkflowCompleted",
+    "executions_failed": "WorkflowFailed",
+    "executions_cancelled": "WorkflowCancelled",
+    "executions_timed_out": "WorkflowTimedOut",
+    "tasks_dispatched": "StepDispatched",
+    "tasks_succeeded": "StepSucceeded",
+    "task_attempts_failed": "StepAttemptFailed",
+    "task_attempts_uncertain": "StepAttemptUncertain",
+    "retries_scheduled": "RetryScheduled",
+    "stale_results": "StaleResultIgnored",
+    "compensations_started": "CompensationStarted",
+    "compensations_failed": "CompensationFailed",
+}
 
 
 def execution_view(execution: Execution) -> dict[str, Any]:
@@ -36,9 +55,22 @@ def _step_view(step: StepState) -> dict[str, Any]:
     return view
 
 
-def executions_view(runtime: Runtime) -> list[dict[str, Any]]:
-    """Return all executions, newest first."""
-    return [execution_view(execution) for execution in reversed(runtime.state.executions.values())]
+def executions_view(runtime: Runtime, *, limit: int | None = None, status: str | None = None) -> list[dict[str, Any]]:
+    """Return executions, newest first: at most ``limit`` of them, those with a status, or all."""
+    newest = reversed(runtime.state.executions.values())
+    wanted = (execution for execution in newest if status in {None, execution.status})
+    return [execution_view(execution) for execution in itertools.islice(wanted, limit)]
+
+
+def statuses_view(runtime: Runtime) -> dict[str, int]:
+    """Return how many executions there are of each status."""
+    return dict(Counter(execution.status for execution in runtime.state.executions.values()))
+
+
+def counters_view(runtime: Runtime) -> dict[str, int]:
+    """Return how often each kind of thing has happened since the history began, as the events tell it."""
+    counts = runtime.state.journal.counts
+    return {name: counts[event] for name, event in _COUNTERS.items()}
 
 
 def history_view(runtime: Runtime, execution_id: str) -> list[dict[str, Any]]:
@@ -50,12 +82,13 @@ def history_view(runtime: Runtime, execution_id: str) -> list[dict[str, Any]]:
 
 def workers_view(runtime: Runtime) -> list[dict[str, Any]]:
     """Return every worker that has registered since the runtime began."""
-    return [_worker_view(runtime, worker_id) for worker_id in runtime.sessions.workers]
+    live: dict[str, list[Session]] = {}
+    for session in runtime.sessions:
+        live.setdefault(session.worker_id, []).append(session)
+    return [_worker_view(record, live.get(record.worker_id, [])) for record in runtime.sessions.workers.values()]
 
 
-def _worker_view(runtime: Runtime, worker_id: str) -> dict[str, Any]:
-    record = runtime.sessions.workers[worker_id]
-    live = [session for session in runtime.sessions if session.worker_id == worker_id]
+def _worker_view(record: WorkerRecord, live: list[Session]) -> dict[str, Any]:
     return {
         "worker_id": record.worker_id,
         "runtime": record.runtime,

@@ -93,7 +93,7 @@ def test_a_file_that_is_not_utf_8(tmp_path: Path) -> None:
 
 def test_the_hash_changes_with_the_meaning_only() -> None:
     def digest(text: str) -> str:
-        return next(iter(read(text).workflows.values())).definition_hash()
+        return next(iter(read(text).workflows.values())).definition_hash
 
     assert digest(GREET) == digest("# a comment\n" + GREET.replace("    using", "        using"))
     assert digest(GREET) != digest(GREET.replace("30s", "31s"))

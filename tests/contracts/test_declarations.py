@@ -83,7 +83,7 @@ def test_what_each_expression_can_name() -> None:
 
     assert [step.name for step in linked.on_failure] == ["t", "close"], "the handler's own `t` is meant"
     assert set(linked.contracts) == {"s", "t", "compensate:s", "on_failure:t", "on_failure:close", "on_timeout:t"}
-    assert linked.calls()["compensate:s"] is undo
+    assert linked.calls["compensate:s"] is undo
 
 
 def test_a_fingerprint_tells_every_difference() -> None:
@@ -98,7 +98,7 @@ def test_a_fingerprint_tells_every_difference() -> None:
         {"contracts": {"s": replace(TASK, defaults={"y": "1"})}},
     ]
 
-    assert len({replace(flow(STEP), **change).definition_hash() for change in changes}) == len(changes)
+    assert len({replace(flow(STEP), **change).definition_hash for change in changes}) == len(changes)
 
 
 @pytest.mark.parametrize(

@@ -1,4 +1,5 @@
 from orbit_django.embedded import views
+from tests.contracts.texts import GREET
 from tests.embedded.test_runtime import GOOD
 from tests.embedded.world import World
 
@@ -62,3 +63,34 @@ def test_workers_are_listed_after_they_left(world: World) -> None:
     world.runtime.unregister(session)
     world.passes(6)
     assert views.workers_view(world.runtime) == [shown | {"online": False, "sessions": 0, "in_flight": 0}]
+
+
+def test_executions_by_number_and_status(world: World) -> None:
+    for name in ("a", "b", "c"):
+        world.greet(name)
+    world.runtime.cancel("b")
+
+    assert [view["id"] for view in views.executions_view(world.runtime, limit=2)] == ["c", "b"]
+    assert [view["id"] for view in views.executions_view(world.runtime, status="RUNNING")] == ["c", "a"]
+    assert views.statuses_view(world.runtime) == {"RUNNING": 2, "CANCELLED": 1}
+
+
+def test_what_happened_is_counted_over_restarts(world: World) -> None:
+    session, first = world.held()
+    world.runtime.unregister(session)
+    second = world.task(world.session())
+    world.runtime.complete(second["token"], {"wrong": 1})
+    world.greet("e-2")
+    world.fail(world.task(world.session())["token"])
+    world.restart(GREET)
+    counters = views.counters_view(world.runtime)
+
+    assert {name: count for name, count in counters.items() if count} == {
+        "executions_started": 2,
+        "executions_failed": 1,
+        "tasks_dispatched": 3,
+        "task_attempts_failed": 2,
+        "task_attempts_uncertain": 1,
+        "retries_scheduled": 1,
+    }
+    assert first["attempt"] == second["attempt"]

@@ -12,7 +12,7 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl
 
-from orbit_django.embedded.answers import HTML, Answer, ClosedError, Host, Request, error_answer
+from orbit_django.embedded.answers import Answer, ClosedError, Host, Request, error_answer
 from orbit_django.embedded.recorder import Exchange, without_secrets
 from orbit_django.embedded.server import page
 from orbit_django.embedded.server.routes import respond
@@ -92,7 +92,10 @@ class Connection(BaseHTTPRequestHandler):
 
     def _answer(self, request: Request) -> Answer:
         try:
-            request.caller = self.host.credentials.caller(self.headers.get("authorization"), self._certificate_names())
+            header = self.headers.get("authorization")
+            if request.path == "/":
+                header = page.authorization(header)
+            request.caller = self.host.credentials.caller(header, self._certificate_names())
             request.caller.check_path(request.path)
         except RuntimeRefusalError as error:
             return _refusal(error, request)
@@ -175,5 +178,5 @@ class Connection(BaseHTTPRequestHandler):
 
 def _refusal(error: RuntimeRefusalError, request: Request) -> Answer:
     if request.path == "/":
-        return Answer(error.status, page.refusal(error.message).encode(), HTML, version=None)
+        return page.refusal(error.message)
     return replace(error_answer(error), version=None)

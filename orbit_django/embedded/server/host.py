@@ -155,6 +155,7 @@ class EmbeddedRuntime:
             with self.lock:
                 self.runtime = Runtime(self.catalog, store=store, session_timeout_ms=self._session_timeout_ms)
                 self._planned = 0.0
+                self._told = 0
                 self._waiters = Waiters()
                 self._stopping.clear()
         except BaseException:
@@ -220,7 +221,9 @@ class EmbeddedRuntime:
             self._stopping.wait(seconds)
 
     def _serve(self) -> None:
-        self._waiters.serve()
+        if self._told != self.runtime.state.news:  # else nobody's wait can end, and asking everybody takes its time
+            self._waiters.serve()
+            self._told = self.runtime.state.news
         due = self.runtime.state.timers.next_due()
         if due is not None and due < self._planned:
             self._wake.notify_all()

@@ -12,7 +12,6 @@ from urllib.parse import unquote
 
 from orbit_django.embedded import views
 from orbit_django.embedded.answers import (
-    HTML,
     JSON,
     Answer,
     Host,
@@ -29,6 +28,7 @@ from orbit_django.protocol import MAX_WAIT_MS
 
 _DEFAULT_WAIT_MS = 20_000
 _DEFAULT_FINISH_MS = 30_000
+_MOST_LISTED = 1_000
 Endpoint = Callable[[Host, Request, dict[str, Any], str], Answer]
 
 
@@ -125,10 +125,8 @@ def _get(server: Host, request: Request, body: dict[str, Any], execution_id: str
 
 
 def _wait(server: Host, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
-    given = request.query.get("timeout_ms", str(_DEFAULT_FINISH_MS))
-    if not given.isascii() or not given.isdecimal():
-        raise RuntimeRefusalError(400, "INVALID_REQUEST", "timeout_ms must be a whole number of milliseconds")
-    server.wait(finish_look(server, execution_id), min(int(given), MAX_WAIT_MS), request.is_gone)
+    timeout_ms = min(_number(request, "timeout_ms", _DEFAULT_FINISH_MS), MAX_WAIT_MS)
+    server.wait(finish_look(server, execution_id), timeout_ms, request.is_gone)
     return _get(server, request, body, execution_id)
 
 
@@ -138,8 +136,10 @@ def _history(server: Host, request: Request, body: dict[str, Any], execution_id:
 
 
 def _executions(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
+    limit = _number(request, "limit", _MOST_LISTED)
     with server.lock:
-        return json_answer(views.executions_view(server.runtime))
+        shown = views.executions_view(server.runtime, limit=limit, status=request.query.get("status"))
+    return json_answer(shown)
 
 
 def _workers(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
@@ -147,10 +147,24 @@ def _workers(server: Host, request: Request, body: dict[str, Any], _: str) -> An
         return json_answer(views.workers_view(server.runtime))
 
 
-def _page(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
+def _counters(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
     with server.lock:
-        html = page.overview(views.executions_view(server.runtime), views.workers_view(server.runtime))
-    return Answer(200, html.encode(), HTML)
+        return json_answer(views.counters_view(server.runtime))
+
+
+def _page(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
+    status = request.query.get("status")
+    with server.lock:
+        executions = views.executions_view(server.runtime, limit=page.MOST_ROWS, status=status)
+        statuses, workers = views.statuses_view(server.runtime), views.workers_view(server.runtime)
+    return page.answer(page.overview(executions, workers, statuses, status))
+
+
+def _number(request: Request, name: str, default: int) -> int:
+    given = request.query.get(name, str(default))
+    if not given.isascii() or not given.isdecimal():
+        raise RuntimeRefusalError(400, "INVALID_REQUEST", f"{name} must be a whole number")
+    return int(given)
 
 
 _EXECUTION = r"/v1/executions/([^/]+)"
@@ -168,5 +182,6 @@ _ROUTES: list[tuple[str, re.Pattern[str], tuple[Endpoint, str | None]]] = [
     ("GET", re.compile(_EXECUTION + "/history"), (_history, None)),
     ("POST", re.compile(_EXECUTION + "/cancel"), (_cancel, "cancel")),
     ("GET", re.compile("/v1/workers"), (_workers, None)),
+    ("GET", re.compile("/v1/counters"), (_counters, None)),
     ("GET", re.compile("/"), (_page, None)),
 ]

@@ -1,3 +1,4 @@
+import base64
 import socket
 from urllib.parse import urlsplit
 
@@ -107,6 +108,7 @@ def test_the_administrators_side(client: Client) -> None:
     ]
     assert client.post("/v1/executions/e-1/cancel", {"reason": "x"}).json["status"] == "CANCELLED"
     assert client.get("/v1/executions/e%2D1").json["status"] == "CANCELLED"
+    assert client.get("/v1/counters").json["executions_cancelled"] == 1
     page = client.get("/")
     assert (page.status, page.headers["content-type"]) == (200, "text/html; charset=utf-8")
     assert b"e-1" in page.body
@@ -128,3 +130,34 @@ def test_credentials_come_before_everything_else() -> None:
         assert worker.register()
         stranger.close()
         worker.close()
+
+
+def test_lists_are_cut_and_picked_from(client: Client) -> None:
+    for name in ("a", "b", "c"):
+        client.start(name)
+    client.post("/v1/executions/b/cancel", {})
+
+    def listed(query: str) -> list[str]:
+        return [view["id"] for view in client.get(f"/v1/executions{query}").json]
+
+    assert listed("") == ["c", "b", "a"]
+    assert listed("?limit=2") == ["c", "b"]
+    assert listed("?limit=1&status=CANCELLED") == ["b"]
+    assert client.get("/v1/executions?limit=x").status == 400
+    assert b"RUNNING 2" in client.get("/?status=RUNNING").body
+
+
+def test_a_browser_asks_for_the_token_and_sends_it_to_the_page_alone() -> None:
+    with EmbeddedRuntime(read(GREET), token="admin", worker_token="worker") as runtime:
+        client = Client(runtime.url)
+        asked = client.get("/")
+        assert asked.headers["www-authenticate"] == 'Basic realm="ORBIT development runtime", charset="UTF-8"'
+
+        def status(path: str, password: str) -> int:
+            credential = base64.b64encode(f"me:{password}".encode()).decode()
+            return client.send("GET", path, headers={"authorization": f"Basic {credential}"}).status
+
+        assert status("/", "admin") == 200
+        assert status("/", "worker") == status("/", "wrong") == 401
+        assert status("/v1/executions", "admin") == 401
+        client.close()
