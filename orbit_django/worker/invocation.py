@@ -151,7 +151,7 @@ def _named(value: Any) -> str:
 
 
 def _redacted(failure: Failure, redact: Callable[[str], str]) -> Failure:
-    return Failure(failure.code, redact(failure.message), failure.retryable, _shown(failure.details, redact))
+    return Failure(redact(failure.code), redact(failure.message), failure.retryable, _shown(failure.details, redact))
 
 
 def _shown(details: Any, redact: Callable[[str], str]) -> Any:

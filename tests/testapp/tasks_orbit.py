@@ -90,3 +90,31 @@ def flaky(input: Any, ctx: TaskContext) -> dict[str, Any]:
     if ctx.attempt < 3:
         raise TaskError("NOT_YET")
     return write_charge(ctx)
+
+
+def secrets_of(ctx: TaskContext) -> str:
+    """Return what a careless handler might put into a text."""
+    return f"token {ctx.token}, credential {os.environ.get('ORBIT_WORKER_TOKEN')}"
+
+
+@task("test.leak", version="1.0.0", sensitive=True)
+def leak(input: Any, ctx: TaskContext) -> dict[str, Any]:
+    """Put secrets into every text that a handler can fill; the seconds say how it ends."""
+    text = secrets_of(ctx)
+    ctx.logger.warning("careless: %s", text, extra={"careless": text})
+    if input["seconds"] == 0:
+        raise RuntimeError(text) from KeyError(text)
+    if input["seconds"] == 1:
+        raise TaskError(text, text, details={text: [text]}, retryable=False)
+    return {"charge": "", "odd": {1, 2}} if input["seconds"] == 2 else write_charge(ctx)
+
+
+@task("test.spill", version="1.0.0", atomic=False)
+def spill(input: Any, ctx: TaskContext) -> dict[str, Any]:
+    """Have an effect fail with secrets in its text."""
+
+    def call() -> None:
+        raise ConnectionError(secrets_of(ctx))
+
+    ctx.effect("call", call)
+    return {}
