@@ -24,7 +24,7 @@ from orbit_django.worker.child import Program
 from orbit_django.worker.leaving import GRACE_SECONDS, leave_at_once, leave_within
 from orbit_django.worker.lifeline import Lifeline
 from orbit_django.worker.processes import Supervisor
-from orbit_django.worker.stops import leaving_on_signals
+from orbit_django.worker.stops import deaf_shell, leaving_on_signals
 from orbit_django.worker.worker import Worker, aliases_of
 
 MISTAKE = 2
@@ -116,6 +116,10 @@ def _prepare(options: dict[str, Any]) -> tuple[OrbitSettings, Sequence[Task], Tr
     checks.preflight(registry, tasks, aliases_of(settings, tasks))
     if is_credential_exposed(settings):
         logger.warning("the credential travels unencrypted to another machine; use https")
+    if shell := deaf_shell():
+        logger.warning(
+            "a shell is process 1 and keeps SIGTERM to itself; begin its command with exec", extra={"shell": shell}
+        )
     return settings, tasks, transport
 
 
