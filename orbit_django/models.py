@@ -8,6 +8,7 @@ is compared by a digest. Times that decide something are milliseconds by the dat
 from __future__ import annotations
 
 from datetime import datetime
+from typing import Any
 
 from django.db import models
 from django.db.models import Exists, OuterRef, Q
@@ -116,6 +117,15 @@ class OutboxMessageQuerySet(models.QuerySet["OutboxMessage"]):
     def answered(self) -> OutboxMessageQuerySet:
         """Messages with a final answer."""
         return self.filter(status__in=OutboxMessage.ANSWERED)
+
+    def depth(self, limit: int = 10_000) -> dict[str, Any]:
+        """Count what is pending and blocked, up to ``limit`` in all, with the time of the oldest pending one."""
+        is_pending, is_blocked = (Q(status=status) for status in ("pending", "blocked"))
+        return self.filter(settled_at__isnull=True)[:limit].aggregate(
+            pending=models.Count("pk", filter=is_pending),
+            blocked=models.Count("pk", filter=is_blocked),
+            oldest=models.Min("created_at", filter=is_pending),
+        )
 
 
 class OutboxMessage(models.Model):

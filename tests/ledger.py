@@ -17,6 +17,7 @@ from orbit_django.worker.delivery import Result
 from orbit_django.worker.executor import Executor
 from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.patience import Patience
+from orbit_django.worker.vitals import Vitals
 from tests.testapp.models import Charge
 
 
@@ -34,7 +35,8 @@ class Desk:
         tasks = {contract: Task(contract, self._counting, **said)}
         self.claims = Claims(settings.claim_seconds)
         self._clock = clock
-        self.executor = Executor(settings, tasks, claims=self.claims, patience=patience)
+        self.vitals = Vitals(clock)
+        self.executor = Executor(settings, tasks, claims=self.claims, patience=patience, vitals=self.vitals)
 
     def deliver(self, input: Any = None, **fields: Any) -> Result:
         """Put one delivery through; unnamed fields are those of a first delivery of the key ``e1/step``."""

@@ -17,6 +17,7 @@ class RunOptions:
     processes: int | None = None  # worker processes under a supervisor; None: this process is the worker
     max_tasks: int | None = None  # that a process receives before it ends; None: as many as come
     burst: bool = False  # whether to end when nothing is left to do
+    health: tuple[str, int] | None = None  # host and port of the probes; None: there are none
     lifeline: int | None = None  # file descriptor of the socket to a supervisor, in a process that it started
 
 

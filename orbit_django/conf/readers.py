@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from django.conf import settings
 
+from orbit_django.conf.addresses import read_listening
 from orbit_django.protocol import MAX_WAIT_MS
 
 LOG_LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
@@ -188,4 +189,5 @@ OPTIONS: dict[str, Callable[[Any], Any]] = {
     "max_tasks": _whole(1),
     "burst": bool,
     "lifeline": _whole(0, 1_000_000),
+    "health": read_listening,
 }

@@ -8,8 +8,10 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from orbit_django.dialects.base import Dialect
 from orbit_django.dialects.mysql import MysqlDialect
 from orbit_django.dialects.postgresql import PostgresqlDialect
-from orbit_django.dialects.sqlite import SqliteDialect
+from orbit_django.dialects.sqlite import SqliteDialect, is_queued
 from orbit_django.exceptions import ConfigurationError
+
+__all__ = ["DIALECTS", "Dialect", "dialect_of", "is_queued", "of_connection"]
 
 DIALECTS: dict[str, type[Dialect]] = {
     "postgresql": PostgresqlDialect,

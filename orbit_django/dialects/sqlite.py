@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import math
 import threading
 import time
 from collections.abc import Collection, Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from typing import IO, Any, ClassVar
 
@@ -19,8 +20,10 @@ from orbit_django.models import IdempotencyRecord
 
 BUSY_TIMEOUT_MS = 20_000
 LONG_WAIT_SECONDS = 1.0
+MOMENT_SECONDS = 1.0  # how long after its turn a thread may still look late because of it
 _locks: dict[str, threading.Lock] = {}
 _locks_lock = threading.Lock()
+_queued: dict[int, float] = {}  # threads that wait for their turn as a writer, and until when that explains them
 
 
 class _Mine(threading.local):
@@ -31,6 +34,11 @@ class _Mine(threading.local):
 
 
 _mine = _Mine()
+
+
+def is_queued(thread: int | None) -> bool:
+    """Return whether a thread waits for its turn as a writer, or just did: no trouble, however long it takes."""
+    return thread is not None and _queued.get(thread, 0.0) > time.monotonic()
 
 
 class SqliteDialect(SavepointGuard):
@@ -67,9 +75,15 @@ class SqliteDialect(SavepointGuard):
         began = time.monotonic()
         with _locks_lock:
             lock = _locks.setdefault(path, threading.Lock())
-        with lock, _open_lock_file(path) as file:
-            if file is not None and fcntl is not None:
-                fcntl.flock(file, fcntl.LOCK_EX)
+        with ExitStack() as stack:
+            _queued[threading.get_ident()] = math.inf
+            try:
+                stack.enter_context(lock)
+                file = stack.enter_context(_open_lock_file(path))
+                if file is not None and fcntl is not None:
+                    fcntl.flock(file, fcntl.LOCK_EX)
+            finally:
+                _queued[threading.get_ident()] = time.monotonic() + MOMENT_SECONDS
             self.connection.orbit_waited = time.monotonic() - began  # type: ignore[attr-defined]  # ours alone
             _mine.paths.add(path)
             try:

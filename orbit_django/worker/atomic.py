@@ -17,7 +17,7 @@ from orbit_django.verdicts import Claim
 from orbit_django.worker import housekeeping
 from orbit_django.worker.delivery import Delivery, Result
 from orbit_django.worker.enclosure import Enclosure, Phase
-from orbit_django.worker.invocation import HandlerError, cause_of, encode, invoke
+from orbit_django.worker.invocation import HandlerError, cause_of, encode
 from orbit_django.worker.ledger import Ledger
 
 MAX_RUNS = 6  # a handler whose work the database undid is run again at most five times
@@ -55,8 +55,7 @@ class AtomicRun:
             if not isinstance(verdict, Claim):
                 return self._ledger.replay(delivery, verdict)
             enclosure.hand_over()
-            delivery.runs += 1
-            result = invoke(delivery.task, delivery.assignment, delivery.context, scope)
+            result = self._ledger.invoke(delivery, scope)
             output = encode(delivery.task, result, delivery.assignment.token, self._ledger.settings.max_body_bytes)
             enclosure.take_back()
             began = self._ledger.patience.now()

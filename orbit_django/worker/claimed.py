@@ -19,7 +19,7 @@ from orbit_django.worker import housekeeping
 from orbit_django.worker.claims import Claims
 from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.enclosure import Enclosure
-from orbit_django.worker.invocation import AbandonedError, HandlerError, cause_of, encode, invoke
+from orbit_django.worker.invocation import AbandonedError, HandlerError, cause_of, encode
 from orbit_django.worker.ledger import Ledger
 
 logger = logging.getLogger(__name__)
@@ -71,9 +71,8 @@ class ClaimedRun:
 
     def _work(self, delivery: Delivery) -> str:
         """Run the handler outside any transaction of ours."""
-        delivery.runs += 1
         try:
-            result = invoke(delivery.task, delivery.assignment, delivery.context, contextvars.copy_context())
+            result = self._ledger.invoke(delivery, contextvars.copy_context())
         finally:
             left_open = housekeeping.after_task()
         if left_open:

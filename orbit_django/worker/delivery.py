@@ -33,6 +33,8 @@ class Delivery:
     key: Key
     owner: str = field(default_factory=new_owner)
     runs: int = 0  # how often the handler was run for this delivery
+    way: str = ""  # how the outcome came about, where no run brought it: replay or conflict
+    code: str = ""  # of the failure that is reported
 
     @property
     def using(self) -> str:

@@ -20,6 +20,7 @@ from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.invocation import AbandonedError
 from orbit_django.worker.ledger import Ledger
 from orbit_django.worker.patience import Patience
+from orbit_django.worker.vitals import UNKNOWN_TASK, Vitals
 
 logger = logging.getLogger(__name__)
 
@@ -30,11 +31,17 @@ class Executor:
     """Turns assignments into committed outcomes; safe from many threads."""
 
     def __init__(
-        self, settings: OrbitSettings, tasks: Mapping[Contract, Task], *, claims: Claims, patience: Patience
+        self,
+        settings: OrbitSettings,
+        tasks: Mapping[Contract, Task],
+        *,
+        claims: Claims,
+        patience: Patience,
+        vitals: Vitals | None = None,
     ) -> None:
         self._tasks = tasks
         self._database = settings.database
-        self.ledger = Ledger(settings, patience)
+        self.ledger = Ledger(settings, patience, vitals)
         self._atomic = AtomicRun(self.ledger)
         self._claimed = ClaimedRun(self.ledger, claims)
 
@@ -47,13 +54,14 @@ class Executor:
             if isinstance(assignment.input, Unreadable):
                 return self._unreadable(assignment, context, task.using or self._database)
             delivery = Delivery(assignment, context, task, Key.of(assignment, task.using or self._database))
-            return self._counted(delivery) if assignment.redelivery else self.run(delivery)
+            result = self._counted(delivery) if assignment.redelivery else self.run(delivery)
+            return self._told(result, assignment.task_name, delivery.way, delivery.code)
         except AbandonedError:
             return Deferred.DROPPED
         except Exception:  # a fault of ours, or a delivery that this database cannot keep, must not come for ever
             logger.exception("a delivery could not be executed", extra=about(assignment))
-            error = self.ledger.encoded(Failure(Code.UNHANDLED_EXCEPTION, CANNOT, retryable=True))
-            return self.ledger.report_bare(assignment, context, self._database, error)
+            failure = Failure(Code.UNHANDLED_EXCEPTION, CANNOT, retryable=True)
+            return self._bare(assignment, context, self._database, failure)
 
     def run(self, delivery: Delivery) -> Result:
         """Go the way that the task's declaration asks for."""
@@ -85,13 +93,25 @@ class Executor:
         """Report a task that this worker does not serve (O186)."""
         logger.error("the runtime delivered a task that this worker does not serve", extra=about(assignment))
         text = f"this worker does not serve {assignment.task_name} {assignment.contract_version}"
-        error = self.ledger.encoded(Failure(Code.UNKNOWN_TASK, text, retryable=True))
-        return self.ledger.report_bare(assignment, context, self._database, error)
+        failure = Failure(Code.UNKNOWN_TASK, text, retryable=True)
+        return self._bare(assignment, context, self._database, failure)
 
     def _unreadable(self, assignment: Assignment, context: TaskContext, using: str) -> Result:
         """Report an input that nobody will ever read; no record belongs to it, since it cannot be compared."""
         text = f"the input cannot be read: {assignment.input.why}"
         logger.error("a task has an input that cannot be read", extra=about(assignment, error=text))
         details = {"path": "$.input", "fields": {"$.input": text}}
-        error = self.ledger.encoded(Failure(Code.INVALID_INPUT, text, retryable=False, details=details))
-        return self.ledger.report_bare(assignment, context, using, error)
+        failure = Failure(Code.INVALID_INPUT, text, retryable=False, details=details)
+        return self._bare(assignment, context, using, failure)
+
+    def _bare(self, assignment: Assignment, context: TaskContext, using: str, failure: Failure) -> Result:
+        """Report a failure that no record belongs to, and count it."""
+        result = self.ledger.report_bare(assignment, context, using, self.ledger.encoded(failure))
+        name = assignment.task_name if assignment.contract in self._tasks else UNKNOWN_TASK
+        return self._told(result, name, "", failure.code)
+
+    def _told(self, result: Result, task: str, way: str, code: str) -> Result:
+        """Have a committed outcome counted."""
+        if not isinstance(result, Deferred):
+            self.ledger.vitals.finished(task, way or result.kind, code)
+        return result

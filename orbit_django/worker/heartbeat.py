@@ -14,6 +14,7 @@ from orbit_django.transports.base import Transport
 from orbit_django.worker.held import Held
 from orbit_django.worker.runner import StoppedError
 from orbit_django.worker.session import SessionHolder
+from orbit_django.worker.vitals import Vitals
 
 logger = logging.getLogger(__name__)
 
@@ -27,15 +28,23 @@ class Heartbeat:
 
     name = "heartbeat"
 
-    def __init__(self, transport: Transport, session: SessionHolder, held: Held, clock: Clock) -> None:
+    def __init__(
+        self,
+        transport: Transport,
+        session: SessionHolder,
+        held: Held,
+        clock: Clock,
+        *,
+        vitals: Vitals | None = None,
+    ) -> None:
         self._transport = transport
         self._session = session
         self._held = held
         self._clock = clock
+        self._vitals = vitals or Vitals()
         self._beating: str | None = None
         self._next_at = 0.0
         self._failures = 0
-        self.last_at: float | None = None
 
     def step(self) -> float:
         """Beat when it is time; return the seconds until the next beat."""
@@ -78,7 +87,7 @@ class Heartbeat:
                 logger.warning("a heartbeat failed", extra={"error": str(error), "failures": self._failures})
             return
         self._failures = 0
-        self.last_at = self._clock.monotonic()
+        self._vitals.beat()
         if tokens:
             self._held.cancel(tokens)
 

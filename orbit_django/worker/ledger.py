@@ -5,10 +5,11 @@ Each method that writes is one transaction, repeated for as long as the database
 
 from __future__ import annotations
 
+import contextvars
 import logging
 from collections.abc import Callable
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from django.db import DatabaseError, transaction
 
@@ -23,8 +24,9 @@ from orbit_django.redaction import redacted
 from orbit_django.verdicts import Busy, Claim, Conflict, Poison, Stored, Verdict
 from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.enclosure import Enclosure
-from orbit_django.worker.invocation import failure_of
+from orbit_django.worker.invocation import failure_of, invoke
 from orbit_django.worker.patience import Patience
+from orbit_django.worker.vitals import Vitals
 
 logger = logging.getLogger(__name__)
 
@@ -36,8 +38,9 @@ MISTAKES = (Code.INVALID_RESULT, Code.INVALID_INPUT, Code.RESULT_TOO_LARGE, Code
 class Ledger:
     """Records and messages as the executor needs them; safe from many threads."""
 
-    def __init__(self, settings: OrbitSettings, patience: Patience) -> None:
+    def __init__(self, settings: OrbitSettings, patience: Patience, vitals: Vitals | None = None) -> None:
         self.settings = settings
+        self.vitals = vitals or Vitals()
         self.patience = patience
         self.origin = outbox.Origin(settings.worker_name(), settings.server)
 
@@ -45,6 +48,15 @@ class Ledger:
         """Ask for the key, as the first thing in an open transaction."""
         worker_id = self.origin.worker_id
         return idempotency.begin(delivery.key, owner=delivery.owner, worker_id=worker_id, lease_seconds=lease_seconds)
+
+    def invoke(self, delivery: Delivery, scope: contextvars.Context) -> Any:
+        """Call the handler, counted and timed; raise HandlerError for whatever it raised."""
+        delivery.runs += 1
+        began = self.patience.now()
+        try:
+            return invoke(delivery.task, delivery.assignment, delivery.context, scope)
+        finally:
+            self.vitals.ran(delivery.assignment.task_name, self.patience.now() - began)
 
     def append(self, delivery: Delivery, record: IdempotencyRecord, error: str | None = None) -> Result:
         """Write the report of an outcome into the open transaction."""
@@ -65,6 +77,7 @@ class Ledger:
         present = outbox.find(delivery.assignment, delivery.using)
         if present is not None:
             return present
+        delivery.way = "conflict" if isinstance(verdict, Conflict) else "replay"
         if isinstance(verdict, Conflict):
             logger.error("an idempotency key was used with another input", extra=about(delivery.assignment))
             return self.append(delivery, verdict.record, self.encoded(verdict.failure))
@@ -73,6 +86,7 @@ class Ledger:
 
     def fail(self, delivery: Delivery, failure: Failure) -> Result:
         """Record a failure in a transaction of its own, unless the key has an outcome by now."""
+        delivery.code = failure.code
         error = self.encoded(failure)
         try:
             return self.patiently(delivery, partial(self._store_failure, delivery, error), has_run=True)
@@ -115,6 +129,7 @@ class Ledger:
             failure = failure_of(cause, delivery.context, self.redact(delivery))
         except Exception:  # noqa: BLE001  (an exception is the handler's code as well)
             failure = Failure(Code.UNHANDLED_EXCEPTION, type(cause).__name__, retryable=True)
+        delivery.code = failure.code
         extra = about(delivery.assignment, code=failure.code, error=cut(failure.message, 200), again=failure.retryable)
         if failure.code == Code.UNHANDLED_EXCEPTION:
             logger.error("a task failed", exc_info=cause, extra=extra)

@@ -23,6 +23,7 @@ from orbit_django.worker.parking import Parking
 from orbit_django.worker.relay import Relay
 from orbit_django.worker.runner import Backoff, StoppedError, delay_after
 from orbit_django.worker.session import SessionHolder
+from orbit_django.worker.vitals import Vitals
 
 logger = logging.getLogger(__name__)
 
@@ -49,6 +50,7 @@ class Rooms:
         concurrency: int,
         wait_ms: int,
         allowance: Allowance | None = None,
+        vitals: Vitals | None = None,
     ) -> None:
         self.transport = transport
         self.session = session
@@ -62,6 +64,7 @@ class Rooms:
         self.worker_id = worker_id
         self.wait_ms = wait_ms
         self.allowance = allowance or Allowance()
+        self.vitals = vitals or Vitals()
         self.slots = threading.BoundedSemaphore(concurrency)  # handlers at the same time, parked ones included
         self._lock = threading.Lock()
         self._refusal = ""
@@ -83,13 +86,17 @@ class PollLoop:
         self._received = 0
         self.answered_at = 0.0  # when a poll was last answered, in monotonic seconds
         self._empty_from: float | None = None  # when the last poll that brought nothing began
+        self._progress = rooms.vitals.loop(self.name)
+        self._session_id = ""
 
     def step(self) -> float:
         """Poll once; return the seconds to wait before the next poll."""
         rooms = self._rooms
         if rooms.stop.is_set() or rooms.allowance.is_spent:
             raise StoppedError
-        if not rooms.gate.wait(GATE_WAIT_SECONDS) or not rooms.allowance.reserve(GATE_WAIT_SECONDS):
+        is_free = rooms.gate.wait(GATE_WAIT_SECONDS) and rooms.allowance.reserve(GATE_WAIT_SECONDS)
+        if not is_free:
+            self._progress.held_up()
             return 0.0
         before = self._received
         try:
@@ -104,11 +111,12 @@ class PollLoop:
 
     def _poll(self) -> float:
         rooms = self._rooms
-        session = rooms.session.current()
+        session = self._use_session()
         began = rooms.clock.monotonic()
         try:
             assignment = rooms.transport.poll(session.session_id, rooms.wait_ms)
         except UnknownSessionError:
+            rooms.vitals.tell("polls", "unknown_session")
             rooms.session.lost(session.session_id)
             return self._backoff.next()
         except NoAnswerError as error:
@@ -119,14 +127,25 @@ class PollLoop:
             return self._refused(error)
         rooms.is_news("")
         self.answered_at = rooms.clock.monotonic()
+        self._progress.answered()
+        rooms.vitals.tell("polls", "empty" if assignment is None else "task")
         if assignment is None:
             self._empty_from = began
             return self._empty(rooms.clock.monotonic() - began)
         self._backoff.reset()
-        self._take(assignment, session)
+        with self._progress.busy():
+            self._take(assignment, session)
         return 0.0
 
+    def _use_session(self) -> Session:
+        session = self._rooms.session.current()
+        if session.session_id != self._session_id:
+            self._session_id = session.session_id
+            self._progress.has_session()
+        return session
+
     def _unanswered(self, session: Session, error: NoAnswerError) -> float:
+        self._rooms.vitals.tell("polls", "no_answer")
         if error.is_maybe_processed:
             self._rooms.session.doubt(session.session_id)
         wait = self._backoff.next()
@@ -134,6 +153,7 @@ class PollLoop:
         return wait
 
     def _refused(self, error: Exception) -> float:
+        self._rooms.vitals.tell("polls", "refused")
         if self._rooms.is_news(str(error)):
             logger.error("the runtime refuses this worker's polls", extra={"error": str(error)})
         return delay_after(1, first=REFUSED_WAIT_SECONDS, top=REFUSED_WAIT_SECONDS)

@@ -30,6 +30,7 @@ from orbit_django.worker import housekeeping
 from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.pace import TROUBLED_SECONDS, Lane, Pace
 from orbit_django.worker.runner import delay_after
+from orbit_django.worker.vitals import Depth, Vitals
 
 logger = logging.getLogger(__name__)
 
@@ -55,6 +56,7 @@ class Relay:
         senders: int = 4,
         on_due: Callable[[], object] = lambda: None,
         is_admitted: Callable[[], bool] = lambda: True,
+        vitals: Vitals | None = None,
     ) -> None:
         self._transport = transport
         self._origin = origin
@@ -68,6 +70,7 @@ class Relay:
         self._is_admitted = is_admitted  # whether the runtime may have let this worker in
         self._pace = Pace(clock)
         self._on_due = on_due  # told that a message of this process will fall due soon
+        self._vitals = vitals or Vitals()
         self._taken: queue.SimpleQueue[OutboxMessage] = queue.SimpleQueue()
         self._lock = threading.Lock()
         self._busy = 0
@@ -93,6 +96,7 @@ class Relay:
             answer = self._transport.send(Kind(message.kind), outbox.text_of(message))
         except NoAnswerError as error:
             self._pace.unanswered()
+            self._vitals.tell("delivery_attempts", "no_answer")
             self._postpone(message, self._redact(str(error)))
         except RefusedError as error:
             self._refused(message, error, self._redact(str(error)))
@@ -115,6 +119,7 @@ class Relay:
             self._lost(error)
             return LOOK_SECONDS
         self._gate.open()
+        self._vitals.looked()
         if self._pace.is_troubled:
             return TROUBLED_SECONDS
         return 0.02 if count else self._wait_seconds()
@@ -162,6 +167,8 @@ class Relay:
 
     def _take(self, using: str) -> int:
         """Take due messages for the senders that are free, one at a time while the runtime answers nothing."""
+        if self._is_known_empty(using):
+            return 0
         free = self.senders - self._busy
         if self._pace.is_troubled:
             free = min(free, int(self._pace.is_open(Lane.AGAIN)))
@@ -172,6 +179,15 @@ class Relay:
                 self._busy += 1
             self._taken.put(message)
         return len(found)
+
+    def _is_known_empty(self, using: str) -> bool:
+        """Measure the outbox now and then, in place of a look: where nothing is pending, nothing is due."""
+        if not self._vitals.wants_depth(using):
+            return False
+        found = OutboxMessage.objects.using(using).depth()
+        oldest = found["oldest"]
+        self._vitals.measured(using, Depth(found["pending"], found["blocked"], oldest and oldest.timestamp()))
+        return not found["pending"]
 
     def _notice_identity(self) -> None:
         """Have blocked messages tried once more when the credential or the certificate has changed."""
@@ -199,6 +215,7 @@ class Relay:
     def _refused(self, message: OutboxMessage, error: RefusedError, text: str) -> None:
         is_foreign = error.status == 403 and error.code == "FORBIDDEN" and message.worker_id != self._origin.worker_id
         is_about_result = error.is_from_runtime and error.status not in (401, 403) and error.status >= 400
+        self._vitals.tell("delivery_attempts", "refused" if is_about_result else "blocked")
         logger.error("a result was refused", extra=self._about(message, error=text))
         if is_foreign:
             self._file(partial(outbox.leave_to_owner, message, error, text))
@@ -243,6 +260,7 @@ class Relay:
 
     def _log(self, message: OutboxMessage, receipt: Receipt) -> None:
         extra = self._about(message, accepted=receipt.accepted, reason=receipt.reason)
+        self._vitals.tell("delivery_attempts", _result(receipt))
         if receipt.accepted or receipt.is_benign:
             logger.info("a result was answered", extra=extra)
         elif receipt.reason.startswith(REASON_CONTRACT):
@@ -253,6 +271,12 @@ class Relay:
     def _about(self, message: OutboxMessage, **more: object) -> dict[str, object]:
         seen = {"execution": message.execution_id, "kind": message.kind, "attempt": message.attempt}
         return {**seen, "tries": message.attempts + 1, **more}
+
+
+def _result(receipt: Receipt) -> str:
+    if receipt.accepted:
+        return "delivered"
+    return "superseded" if receipt.is_benign else "not_accepted"
 
 
 class Sender:

@@ -9,6 +9,8 @@ from typing import Protocol
 
 from django.db import connections
 
+from orbit_django.clock import Clock, SystemClock
+
 logger = logging.getLogger(__name__)
 
 
@@ -54,25 +56,40 @@ def delay_after(failures: int, first: float = 0.2, top: float = 5.0) -> float:
 class LoopThread(threading.Thread):
     """A thread that repeats a loop; only it waits, and always on the stop event."""
 
-    def __init__(self, loop: Loop, stop: threading.Event) -> None:
+    def __init__(self, loop: Loop, stop: threading.Event, clock: Clock | None = None) -> None:
         super().__init__(name=f"orbit-{loop.name}", daemon=True)
-        self._loop = loop
+        self.loop = loop
         self._stop_event = stop
+        self._clock = clock or SystemClock()
+        self.due_at = self._clock.monotonic()  # when the loop was, or is, to begin its next round
+
+    def gets_on(self, seconds: float = 0.0) -> None:
+        """Note that the loop is where it should be, and that its next round is due after so long."""
+        self.due_at = self._clock.monotonic() + seconds
 
     def run(self) -> None:
         """Repeat until stopped; an error of one step never ends the loop."""
         trouble = Backoff()
         try:
             while not self._stop_event.is_set():
+                self.gets_on()
                 try:
-                    wait = self._loop.step()
+                    wait = self.loop.step()
                     trouble.reset()
                 except StoppedError:
                     return
                 except BaseException:
-                    logger.exception("a step of a loop failed", extra={"loop": self._loop.name})
+                    logger.exception("a step of a loop failed", extra={"loop": self.loop.name})
                     wait = trouble.next()
                 if wait > 0:
+                    self.gets_on(wait)
                     self._stop_event.wait(wait)
         finally:
             connections.close_all()
+
+
+def get_on() -> None:
+    """Note for the loop of this thread that it gets on although its step has not ended: it waits for the runtime."""
+    thread = threading.current_thread()
+    if isinstance(thread, LoopThread):
+        thread.gets_on()

@@ -16,7 +16,7 @@ from orbit_django.exceptions import NoAnswerError, RefusedError, TransportError
 from orbit_django.protocol import Registration, Session
 from orbit_django.transports.base import Transport
 from orbit_django.worker.held import Held
-from orbit_django.worker.runner import Backoff, StoppedError
+from orbit_django.worker.runner import Backoff, StoppedError, get_on
 
 logger = logging.getLogger(__name__)
 
@@ -67,6 +67,7 @@ class SessionHolder:
         Raises StoppedError when the worker stops meanwhile; with ``is_draining`` only when the session was given back.
         """
         while True:
+            get_on()
             with self._changed:
                 self._check_stopped(is_draining)
                 wait = self._wait_seconds()
@@ -142,6 +143,7 @@ class SessionHolder:
     def _register(self, is_draining: bool) -> Session:
         backoff, failures = Backoff(), 0
         while True:
+            get_on()
             try:
                 session = self._transport.register(self._registration)
             except NoAnswerError as error:

@@ -18,7 +18,7 @@ from django.db.backends.signals import connection_created
 from orbit_django.clock import Clock, SystemClock
 from orbit_django.conf import OrbitSettings
 from orbit_django.conf.options import RunOptions
-from orbit_django.dialects import of_connection
+from orbit_django.dialects import is_queued, of_connection
 from orbit_django.exceptions import RefusedError
 from orbit_django.logs import redacting
 from orbit_django.outbox import Origin
@@ -37,11 +37,14 @@ from orbit_django.worker.held import Held
 from orbit_django.worker.loop import PollLoop, Rooms
 from orbit_django.worker.parking import Parking
 from orbit_django.worker.patience import Patience
+from orbit_django.worker.probes.health import Health
+from orbit_django.worker.probes.health import Rooms as Watched
 from orbit_django.worker.relay import Relay, Sender
 from orbit_django.worker.runner import Loop, LoopThread
 from orbit_django.worker.session import SessionHolder
 from orbit_django.worker.starter import Bystander, Starter
 from orbit_django.worker.stops import StopRequests, watching_signals
+from orbit_django.worker.vitals import Vitals
 
 logger = logging.getLogger(__name__)
 
@@ -72,6 +75,7 @@ class Worker:
         self._end = threading.Event()  # the helpers' loops end
         self._nudge = threading.Event()  # the relay has something to look at
         self.stops = StopRequests()
+        self.vitals = Vitals(self._clock)
         self.refusal: RefusedError | None = None  # why the runtime did not let this worker in
         self._aliases = aliases_of(settings, tasks)
         self._held = Held()
@@ -85,7 +89,7 @@ class Worker:
             stop=self._stop,
             on_refused=self._turned_away,
         )
-        self._pulse = LoopThread(Heartbeat(transport, self._session, self._held, self._clock), self._end)
+        self._pulse = self._thread(Heartbeat(transport, self._session, self._held, self._clock, vitals=self.vitals))
         self._relay = Relay(
             transport,
             Origin(settings.worker_name(), settings.server),
@@ -96,11 +100,18 @@ class Worker:
             identity=lambda: settings.identity,
             on_due=self._nudge.set,
             is_admitted=self._has_asked,
+            vitals=self.vitals,
         )
         self._executions = Executions(settings) if settings.may_start else None
         self._starts = self._starter()
         self._loops = self._polls(tasks)
         self._burst = Burst(self._loops, self._held, self._is_anything_owed, self._clock) if how.burst else None
+        self.health = Health(
+            self.vitals,
+            Watched(self._session, self._gate, self._held, self._stop, self._end),
+            wait_ms=settings.poll_wait_ms,
+            is_queued=is_queued,
+        )
         self._names = ", ".join(f"{task.contract.task_name} {task.contract.contract_version}" for task in tasks)
 
     def run(self) -> int:
@@ -110,9 +121,11 @@ class Worker:
         """
         connection_created.connect(self._prepare, dispatch_uid="orbit_django.worker")
         with redacting(self._settings.redact), watching_signals(self.stop):
-            self._pulse.start()
-            for loop in (*self._side_rooms(), *self._loops):
-                LoopThread(loop, self._end).start()
+            helpers = [self._pulse, *map(self._thread, self._side_rooms())]
+            polls = [*map(self._thread, self._loops)]
+            for thread in (*helpers, *polls):
+                thread.start()
+            self.health.watch(polls, helpers)
             about = {"worker": self._settings.worker_name(), "server": self._settings.server, "tasks": self._names}
             logger.info("the worker started", extra=about)
             while not self._is_over():
@@ -139,7 +152,11 @@ class Worker:
             transport=self._transport,
             session=self._session,
             executor=Executor(
-                settings, {task.contract: task for task in tasks}, claims=self._claims, patience=patience
+                settings,
+                {task.contract: task for task in tasks},
+                claims=self._claims,
+                patience=patience,
+                vitals=self.vitals,
             ),
             relay=self._relay,
             parking=Parking(settings.concurrency, self._clock, self._stop),
@@ -151,8 +168,12 @@ class Worker:
             concurrency=settings.concurrency,
             wait_ms=min(settings.poll_wait_ms, burst.WAIT_MS) if self._is_burst else settings.poll_wait_ms,
             allowance=self._allowance,
+            vitals=self.vitals,
         )
         return [PollLoop(rooms, number) for number in range(1, settings.concurrency + 1)]
+
+    def _thread(self, loop: Loop) -> LoopThread:
+        return LoopThread(loop, self._end, self._clock)
 
     def _side_rooms(self) -> Iterable[Loop]:
         yield self._claims

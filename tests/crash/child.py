@@ -45,13 +45,13 @@ def arm(step: str) -> None:
     """Place the kill: a step's name means that its work was done and nothing of the next one."""
     from orbit_django import idempotency, outbox
     from orbit_django.transports.http import HttpTransport
-    from orbit_django.worker import atomic
+    from orbit_django.worker import atomic, ledger
 
     places: dict[str, tuple[object, str, Callable[[Function], Function]]] = {
         "loop": (HttpTransport, "poll", after),
         "executor": (atomic.AtomicRun, "run", before),
         "idempotency": (idempotency, "begin", after),
-        "handler": (atomic, "invoke", after),
+        "handler": (ledger, "invoke", after),
         "outbox": (outbox, "append", after),
         "relay": (HttpTransport, "send", before),
         "receipt": (HttpTransport, "send", after),

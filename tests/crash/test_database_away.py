@@ -7,9 +7,11 @@ from threading import Event
 import pytest
 
 from orbit_django.models import IdempotencyRecord, OutboxMessage
+from orbit_django.worker.probes.address import listen
 from tests.crash.conftest import ON_A_SERVER
 from tests.crash.proxy import Proxy
 from tests.crash.world import World, wait_for
+from tests.probing import GOOD, ask
 from tests.testapp.models import Charge
 
 pytestmark = [
@@ -81,6 +83,22 @@ def test_a_handler_that_needs_no_database_runs_on_and_is_stored_later(distant: W
     assert len(distant.notes("e1", "begin")) == 1
     assert distant.events("e1", "StepAttemptUncertain") == 0
     assert len(distant.faults.times("register")) == 1
+
+
+@pytest.mark.promise("W10")
+@pytest.mark.parametrize("way", ["refused", "hung"])
+def test_its_probes_tell_within_a_second(distant: World, proxy: Proxy, way: str) -> None:
+    with listen("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    distant.worker(POLL_WAIT_MS=500, options=("--health", str(port)))
+    wait_for(lambda: ask(port, "/readyz") == GOOD, 20, "it is ready")
+    leave, come_back = AWAY[way]
+    leave(proxy)
+    told = {"refused": "the database cannot be reached\n", "hung": "the database has not answered for "}[way]
+    wait_for(lambda: told in ask(port, "/readyz")[1], 25, "it is not ready any more")
+    assert ask(port, "/livez") == GOOD
+    come_back(proxy)
+    wait_for(lambda: ask(port, "/readyz") == GOOD, 20, "it is ready again")
 
 
 @pytest.mark.promise("W5")

@@ -1,6 +1,7 @@
 """Handlers for tests: each does one thing and, where a test must know of it, writes a line into the notes."""
 
 import os
+import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -13,6 +14,7 @@ from django.db import connection
 from django.utils import timezone, translation
 
 from orbit_django import TaskContext, TaskError, task
+from orbit_django.worker.runner import StoppedError
 from tests.processes import NOTES
 from tests.testapp.models import Charge
 
@@ -118,3 +120,16 @@ def spill(input: Any, ctx: TaskContext) -> dict[str, Any]:
 
     ctx.effect("call", call)
     return {}
+
+
+@task("test.sabotage", version="1.0.0")
+def sabotage(input: Any, ctx: TaskContext) -> dict[str, Any]:
+    """End the relay of the worker that it runs in, as if a fault of it had."""
+
+    def over() -> float:
+        raise StoppedError
+
+    for thread in threading.enumerate():
+        if thread.name == "orbit-relay":
+            thread.loop.step = over
+    return write_charge(ctx)

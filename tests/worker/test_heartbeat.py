@@ -10,6 +10,7 @@ from orbit_django.protocol import Session
 from orbit_django.worker.heartbeat import Heartbeat
 from orbit_django.worker.held import Held
 from orbit_django.worker.session import SessionHolder
+from orbit_django.worker.vitals import Vitals
 from tests.worker.words import REGISTRATION, HookedTransport, context, refusal
 
 
@@ -24,7 +25,8 @@ class World:
         self.holder = SessionHolder(
             self.transport, REGISTRATION, held=self.held, clock=self.clock, stop=self.stop, on_refused=print
         )
-        self.heartbeat = Heartbeat(self.transport, self.holder, self.held, self.clock)
+        self.vitals = Vitals(self.clock)
+        self.heartbeat = Heartbeat(self.transport, self.holder, self.held, self.clock, vitals=self.vitals)
 
     def live(self, seconds: float) -> list[float]:
         """Let time pass in the steps that the loop asks for; return when it beat, in seconds from now."""
@@ -192,11 +194,11 @@ def test_the_cancel_list_reaches_the_handlers_that_are_named(world: World) -> No
 
 
 def test_the_time_of_the_last_answered_beat_is_known(world: World) -> None:
-    assert world.heartbeat.last_at is None
+    assert world.vitals.beat_at is None
     world.transport.script("heartbeat", (), NoAnswerError("down"))
     world.live(10.1)
 
-    assert world.heartbeat.last_at == pytest.approx(1_005, abs=0.01)
+    assert world.vitals.beat_at == pytest.approx(1_005, abs=0.01)
 
 
 @pytest.mark.promise("E7")

@@ -4,7 +4,8 @@ from collections.abc import Callable
 
 import pytest
 
-from orbit_django.worker.runner import Backoff, LoopThread, StoppedError, delay_after
+from orbit_django.clock import FixedClock
+from orbit_django.worker.runner import Backoff, LoopThread, StoppedError, delay_after, get_on
 from tests.worker.words import NoWait
 
 
@@ -90,3 +91,40 @@ def test_no_step_begins_after_the_stop() -> None:
     run(loop, stop)
 
     assert len(loop.steps) == 1
+
+
+@pytest.mark.promise("W10")
+def test_a_loop_is_due_when_its_step_begins_and_when_its_wait_is_over() -> None:
+    clock, stop, found = FixedClock(), NoWait(), []
+
+    def look(wait: float) -> Callable[[], float]:
+        def step() -> float:
+            found.append(thread.due_at - clock.monotonic())
+            clock.advance(5)
+            return wait
+
+        return step
+
+    thread = LoopThread(Script(look(7.0), look(0.0)), stop, clock)
+    stop.then = lambda: found.append(thread.due_at - clock.monotonic())
+    clock.advance(100)
+    thread.run()
+
+    assert found == [0.0, 7.0, 0.0]
+
+
+def test_a_step_that_waits_for_the_runtime_gets_on() -> None:
+    clock, found = FixedClock(), []
+
+    def step() -> float:
+        clock.advance(100)
+        get_on()
+        found.append(thread.due_at - clock.monotonic())
+        return 0.0
+
+    thread = LoopThread(Script(step), NoWait(), clock)
+    thread.start()
+    thread.join(5)
+    get_on()  # in a thread that is no loop it does nothing
+
+    assert found == [0.0]

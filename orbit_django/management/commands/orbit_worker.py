@@ -23,6 +23,7 @@ from orbit_django.worker.binding import is_credential_exposed, open_transport
 from orbit_django.worker.child import Program
 from orbit_django.worker.leaving import GRACE_SECONDS, leave_at_once, leave_within
 from orbit_django.worker.lifeline import Lifeline
+from orbit_django.worker.probes.server import answering
 from orbit_django.worker.processes import Supervisor
 from orbit_django.worker.stops import deaf_shell, leaving_on_signals
 from orbit_django.worker.worker import Worker, aliases_of
@@ -54,6 +55,7 @@ class Command(BaseCommand):
         parser.add_argument("--task", nargs="+", default=[], metavar="PATTERN", help="serve only matching tasks")
         parser.add_argument("--exclude", nargs="+", default=[], metavar="PATTERN", help="do not serve matching tasks")
         parser.add_argument("--drain-timeout", help="seconds that running handlers get after the first signal")
+        parser.add_argument("--health", metavar="[HOST:]PORT", help="answer /livez and /readyz there")
         parser.add_argument("--check", action="store_true", help="validate the configuration and exit")
         parser.add_argument("--lifeline", help=SUPPRESS)
 
@@ -98,7 +100,7 @@ class Command(BaseCommand):
             transport.close()
             connections.close_all()
             return Supervisor(self._program(options), how.processes, is_burst=how.burst).run()
-        return _work(Worker(settings, tasks, transport, how=how), lifeline)
+        return _work(Worker(settings, tasks, transport, how=how), lifeline, how)
 
     def _program(self, options: dict[str, Any]) -> Program:
         if self._is_program:
@@ -123,11 +125,13 @@ def _prepare(options: dict[str, Any]) -> tuple[OrbitSettings, Sequence[Task], Tr
     return settings, tasks, transport
 
 
-def _work(worker: Worker, lifeline: Lifeline | None) -> int:
+def _work(worker: Worker, lifeline: Lifeline | None, how: RunOptions) -> int:
     """Run the worker in this process; raise ConfigurationError when the runtime refuses it."""
+    worker.vitals.is_watched = how.health is not None
     if lifeline is not None:
         lifeline.start(worker.stops)
-    code = worker.run()
+    with answering(how.health if lifeline is None else None, worker.health):
+        code = worker.run()
     if worker.refusal is not None:
         raise ConfigurationError(f"the runtime refuses this worker: {worker.refusal}")
     if lifeline is not None and not code:
