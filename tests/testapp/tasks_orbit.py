@@ -1,5 +1,6 @@
 """Handlers for tests: each does one thing and, where a test must know of it, writes a line into the notes."""
 
+import ctypes
 import os
 import threading
 import time
@@ -91,6 +92,15 @@ def flaky(input: Any, ctx: TaskContext) -> dict[str, Any]:
     note("begin", ctx)
     if ctx.attempt < 3:
         raise TaskError("NOT_YET")
+    return write_charge(ctx)
+
+
+@task("test.seize", version="1.0.0")
+def seize(input: Any, ctx: TaskContext) -> dict[str, Any]:
+    """Hold the interpreter lock for so many seconds, as an extension does that never lets go of it."""
+    note("begin", ctx)
+    ctypes.PyDLL(None).usleep(int(input["seconds"] * 1_000_000))
+    note("end", ctx)
     return write_charge(ctx)
 
 

@@ -32,7 +32,7 @@ workflow Retried {
   return { charge: only.charge }
 }
 """
-NAMES = ("Charge", "Hold", "Spin", "Litter", "Linger", "Flaky", "Leak", "Spill", "Sabotage")
+NAMES = ("Charge", "Hold", "Spin", "Litter", "Linger", "Flaky", "Leak", "Spill", "Sabotage", "Seize")
 WORKFLOWS = "".join(TASK.format(task=name.lower(), name=name) for name in NAMES) + FLAKY
 
 short_session = pytest.mark.parametrize("timeout_ms", [3_000])
