@@ -12,7 +12,7 @@ ARGS ?=
 DJANGO ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test coverage check format bench crash crash-mutants lock clean
+.PHONY: help setup demo test coverage check format bench conformance crash crash-mutants lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -47,6 +47,9 @@ format: $(VENV)/.development  ## let ruff repair and format what it can
 
 bench: $(VENV)/.development  ## run the benchmarks
 	@$(BIN)/python -m benchmarks $(ARGS)
+
+conformance: $(VENV)/.development  ## prove each clause of the protocol, and write docs/conformance.md
+	@$(BIN)/python -m tests.conformance $(ARGS)
 
 crash: $(VENV)/.development  ## the crash laboratory, on every database that answers; ARGS="--db sqlite --schedules 20"
 	@$(BIN)/python -m tests.crash $(ARGS)
