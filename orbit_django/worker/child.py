@@ -6,7 +6,7 @@ import contextlib
 import json
 import socket
 import subprocess
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from orbit_django.clock import Clock
@@ -42,7 +42,9 @@ class ChildState:
 class Child:
     """A place for one process after another."""
 
-    def __init__(self, number: int, program: Program, clock: Clock) -> None:
+    def __init__(
+        self, number: int, program: Program, clock: Clock, farewell: Callable[[ChildState], object] = lambda _: None
+    ) -> None:
         self.number = number
         self.starts_at: float | None = clock.monotonic()  # when it is due to be started; None while it runs
         self.mistake: str | None = None  # why the last process said it cannot work
@@ -50,6 +52,7 @@ class Child:
         self.has_reported = False
         self._program = program
         self._clock = clock
+        self._farewell = farewell  # told the last state of each process that has ended
         self.pid: int | None = None  # of the process that runs or ran last
         self._process: subprocess.Popen[bytes] | None = None
         self._channel: socket.socket | None = None
@@ -123,6 +126,7 @@ class Child:
         self.read()
         self._close()
         self._process = None
+        self._farewell(self._state)
         self._state = replace(self._state, pid=None, line=None, line_at=None)
         return code
 

@@ -16,6 +16,7 @@ from collections.abc import Collection
 from orbit_django.clock import Clock, SystemClock
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.worker.child import Child, ChildState, Program
+from orbit_django.worker.probes.whole import Whole
 from orbit_django.worker.stops import watching_signals
 
 logger = logging.getLogger(__name__)
@@ -33,7 +34,8 @@ class Supervisor:
 
     def __init__(self, program: Program, count: int, *, is_burst: bool = False, clock: Clock | None = None) -> None:
         self._clock = clock or SystemClock()
-        self._children = [Child(number, program, self._clock) for number in range(1, count + 1)]
+        self.health = Whole(self.children, self._clock, lambda: self.is_stopping)
+        self._children = [Child(n, program, self._clock, self.health.farewell) for n in range(1, count + 1)]
         self._is_burst = is_burst
         self._requests = 0  # how often the end was asked for
         self._passed_on = 0

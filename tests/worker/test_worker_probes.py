@@ -1,5 +1,7 @@
 """What the probes of a whole worker tell while something is lost on purpose."""
 
+import os
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -213,3 +215,40 @@ def test_a_port_in_use_stops_a_worker_before_it_registers(stage: Stage) -> None:
 
     assert worker.log() == f"CommandError: --health: cannot listen on 127.0.0.1:{port}: Address already in use\n"
     assert stage.faults.times("register") == []
+
+
+@pytest.mark.promise("W1", "W10")
+def test_the_supervisor_tells_of_a_process_that_is_lost_and_started_again(stage: Stage) -> None:
+    with listen("127.0.0.1", 0) as free:
+        port = free.getsockname()[1]
+    worker = stage.worker("--processes", "2", "--health", str(port))
+    wait_for(lambda: ask(port, "/readyz") == GOOD, 30)
+    stage.start("first")
+    stage.end_of("first")
+    wait_for(lambda: 'orbit_tasks_total{outcome="complete",task="test.charge"} 1.0' in ask(port, "/metrics")[1])
+    (killed,) = (int(line.split()[-1]) for line in stage.notes("end"))
+    os.kill(killed, signal.SIGKILL)
+    status, text = wait_for(lambda: (told := ask(port, "/livez")) != GOOD and told)
+    assert (status, text in ("process 1: not running\n", "process 2: not running\n")) == (503, True)
+    assert ask(port, "/readyz") == (503, text)
+    wait_for(lambda: ask(port, "/readyz") == GOOD, 30)
+    figures = ask(port, "/metrics")[1]
+
+    assert 'orbit_tasks_total{outcome="complete",task="test.charge"} 1.0' in figures, "what it counted is kept"
+    assert "orbit_process_restarts_total 1.0" in figures
+    assert "orbit_processes 2.0" in figures
+    worker.signal()
+    assert worker.exit_code(20) == 0
+
+
+def test_a_worker_process_tells_its_figures(stage: Stage) -> None:
+    _, port = probed(stage)
+    stage.start("one")
+    stage.end_of("one")
+    text = wait_for(lambda: (told := ask(port, "/metrics")[1]) and "orbit_handler_seconds_count" in told and told)
+
+    assert 'orbit_handler_seconds_count{task="test.charge"} 1.0' in text
+    assert 'orbit_delivery_attempts_total{result="delivered"} 1.0' in text
+    assert 'orbit_outbox_messages{database="default",status="pending"} 0.0' in text
+    assert "orbit_session_registrations_total 1.0" in text
+    assert "orbit_loops 4.0" in text

@@ -24,13 +24,14 @@ from orbit_django.worker.child import Program
 from orbit_django.worker.leaving import GRACE_SECONDS, leave_at_once, leave_within
 from orbit_django.worker.lifeline import Lifeline
 from orbit_django.worker.probes.server import answering
+from orbit_django.worker.probes.whole import report
 from orbit_django.worker.processes import Supervisor
 from orbit_django.worker.stops import deaf_shell, leaving_on_signals
 from orbit_django.worker.worker import Worker, aliases_of
 
 MISTAKE = 2
 SETTINGS = ("concurrency", "worker_id", "server", "transport", "drain_timeout")
-HANDED_ON = (*SETTINGS, "task", "exclude", "max_tasks", "burst")  # to the processes of a supervisor
+HANDED_ON = (*SETTINGS, "health", "task", "exclude", "max_tasks", "burst")  # to the processes of a supervisor
 logger = logging.getLogger("orbit_django.worker")
 
 
@@ -55,7 +56,7 @@ class Command(BaseCommand):
         parser.add_argument("--task", nargs="+", default=[], metavar="PATTERN", help="serve only matching tasks")
         parser.add_argument("--exclude", nargs="+", default=[], metavar="PATTERN", help="do not serve matching tasks")
         parser.add_argument("--drain-timeout", help="seconds that running handlers get after the first signal")
-        parser.add_argument("--health", metavar="[HOST:]PORT", help="answer /livez and /readyz there")
+        parser.add_argument("--health", metavar="[HOST:]PORT", help="answer /livez, /readyz and /metrics there")
         parser.add_argument("--check", action="store_true", help="validate the configuration and exit")
         parser.add_argument("--lifeline", help=SUPPRESS)
 
@@ -99,7 +100,9 @@ class Command(BaseCommand):
         if how.processes is not None and lifeline is None:
             transport.close()
             connections.close_all()
-            return Supervisor(self._program(options), how.processes, is_burst=how.burst).run()
+            supervisor = Supervisor(self._program(options), how.processes, is_burst=how.burst)
+            with answering(how.health, supervisor.health):
+                return supervisor.run()
         return _work(Worker(settings, tasks, transport, how=how), lifeline, how)
 
     def _program(self, options: dict[str, Any]) -> Program:
@@ -129,12 +132,13 @@ def _work(worker: Worker, lifeline: Lifeline | None, how: RunOptions) -> int:
     """Run the worker in this process; raise ConfigurationError when the runtime refuses it."""
     worker.vitals.is_watched = how.health is not None
     if lifeline is not None:
-        lifeline.start(worker.stops)
+        lifeline.start(worker.stops, lambda: report(worker.health.condition()))
     with answering(how.health if lifeline is None else None, worker.health):
         code = worker.run()
     if worker.refusal is not None:
         raise ConfigurationError(f"the runtime refuses this worker: {worker.refusal}")
     if lifeline is not None and not code:
+        lifeline.step()  # a last report
         lifeline.ended()
     return code
 

@@ -13,6 +13,7 @@ from typing import NamedTuple
 
 from orbit_django.worker.probes.address import listen
 from orbit_django.worker.probes.health import Patient
+from orbit_django.worker.probes.metrics import render
 
 logger = logging.getLogger(__name__)
 
@@ -20,6 +21,7 @@ REQUEST_SECONDS = 5.0  # from a client's coming to the last byte of its answer
 LEAVE_SECONDS = 0.05
 MAX_CLIENTS = 64
 MAX_HEAD_BYTES = 16_384
+NO_METRICS = "metrics need the package prometheus-client: pip install 'orbit_django[metrics]'\n"
 TEXT = "text/plain; charset=utf-8"
 
 
@@ -118,9 +120,13 @@ class ProbeServer:
         return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + (b"" if method == b"HEAD" else body)
 
     def _look(self, path: str) -> Reply:
-        paths: dict[str, Callable[[], Reply]] = {"/livez": self._liveness, "/readyz": self._readiness}
+        paths: dict[str, Callable[[], Reply]] = {
+            "/livez": self._liveness,
+            "/readyz": self._readiness,
+            "/metrics": self._metrics,
+        }
         if path not in paths:
-            return Reply(HTTPStatus.NOT_FOUND, "not here; there are /livez and /readyz\n")
+            return Reply(HTTPStatus.NOT_FOUND, f"not here; there are {', '.join(paths)}\n")
         try:
             return paths[path]()
         except Exception:  # one answer must not end all others
@@ -132,6 +138,13 @@ class ProbeServer:
 
     def _readiness(self) -> Reply:
         return _told(self._patient.condition().obstacles)
+
+    def _metrics(self) -> Reply:
+        try:
+            kind, text = render(self._patient.condition())
+        except ImportError:
+            return Reply(HTTPStatus.NOT_IMPLEMENTED, NO_METRICS)
+        return Reply(HTTPStatus.OK, text, kind)
 
 
 def _told(reasons: list[str]) -> Reply:

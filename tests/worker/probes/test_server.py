@@ -1,6 +1,7 @@
 import http.client
 import logging
 import socket
+import sys
 import threading
 from collections.abc import Iterator
 from typing import Any
@@ -82,13 +83,27 @@ def test_faults_and_obstacles_are_told_one_on_each_line(desk: Desk) -> None:
     assert desk.ask("/readyz") == (503, "not registered with the runtime\nthe database cannot be reached\n")
 
 
+def test_figures(desk: Desk) -> None:
+    status, text = desk.ask("/metrics")
+
+    assert (status, "\norbit_live 1.0\n" in text) == (200, True)
+
+
+def test_without_the_package_for_figures_the_extra_is_named(desk: Desk, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "prometheus_client", None)
+
+    assert desk.ask("/metrics") == (501, room.NO_METRICS)
+    assert room.NO_METRICS.count("\n") == 1
+    assert "orbit_django[metrics]" in room.NO_METRICS
+
+
 def test_a_query_is_ignored(desk: Desk) -> None:
     assert desk.ask("/livez?verbose") == (200, "ok\n")
 
 
 @pytest.mark.parametrize("path", ["/", "/livez/", "/Livez", "/../livez", "/%6civez", "x", "/readyz/../livez"])
 def test_nothing_else_is_there(desk: Desk, path: str) -> None:
-    assert desk.ask(path) == (404, "not here; there are /livez and /readyz\n")
+    assert desk.ask(path) == (404, "not here; there are /livez, /readyz, /metrics\n")
 
 
 def test_a_head_has_no_body(desk: Desk) -> None:
