@@ -93,7 +93,7 @@ class Story(World):
 
 
 @settings(max_examples=150, deadline=None)
-@given(st.lists(st.tuples(st.sampled_from((*MOVES, "again")), st.integers(0, 9)), min_size=5, max_size=80))
+@given(st.lists(st.tuples(st.sampled_from((*MOVES, "again")), st.integers(0, 9)), min_size=40, max_size=120))
 def test_every_execution_ends_once_whatever_happens(moves: list[tuple[str, int]]) -> None:
     story = Story()
     for name, number in moves:
