@@ -17,6 +17,7 @@ class RunOptions:
     processes: int | None = None  # worker processes under a supervisor; None: this process is the worker
     max_tasks: int | None = None  # that a process receives before it ends; None: as many as come
     burst: bool = False  # whether to end when nothing is left to do
+    reload: bool = False  # whether a changed file starts the worker afresh
     health: tuple[str, int] | None = None  # host and port of the probes; None: there are none
     lifeline: int | None = None  # file descriptor of the socket to a supervisor, in a process that it started
 
@@ -35,4 +36,8 @@ def read_options(given: Mapping[str, Any]) -> RunOptions:
             found[name] = read(value)
         except (TypeError, ValueError, OverflowError) as error:
             raise ConfigurationError(f"--{name.replace('_', '-')}: {error}") from None
-    return RunOptions(**found)
+    how = RunOptions(**found)
+    if how.reload and ((how.processes or 1) > 1 or how.burst):
+        other = "--burst" if how.burst else f"--processes {how.processes}"
+        raise ConfigurationError(f"--reload: cannot be combined with {other}")
+    return how

@@ -188,6 +188,7 @@ OPTIONS: dict[str, Callable[[Any], Any]] = {
     "processes": _whole(1, 256),
     "max_tasks": _whole(1),
     "burst": bool,
+    "reload": bool,
     "lifeline": _whole(0, 1_000_000),
     "health": read_listening,
 }

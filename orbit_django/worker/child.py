@@ -8,6 +8,7 @@ import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from pathlib import Path
 
 from orbit_django.clock import Clock
 from orbit_django.worker.runner import delay_after
@@ -50,6 +51,7 @@ class Child:
         self.mistake: str | None = None  # why the last process said it cannot work
         self.is_ended = False  # whether the last process said that it ends in order
         self.has_reported = False
+        self.files: frozenset[Path] = frozenset()  # of modules that any of its processes has loaded
         self._program = program
         self._clock = clock
         self._farewell = farewell  # told the last state of each process that has ended
@@ -163,6 +165,8 @@ class Child:
                 self._state = replace(self._state, line=text, line_at=self._clock.monotonic())
             elif word == "mistake":
                 self.mistake = str(json.loads(text))
+            elif word == "files":
+                self.files |= {Path(name) for name in json.loads(text)}
             elif word == "ended":
                 self.is_ended = True
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import os
 import sys
+import sysconfig
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
@@ -12,6 +13,8 @@ from django.conf import settings
 from django.utils import autoreload
 
 from orbit_django.exceptions import ConfigurationError
+
+STDLIB = Path(sysconfig.get_path("stdlib")).resolve()
 
 
 def is_program(argv: Sequence[str]) -> bool:
@@ -46,6 +49,17 @@ def command(name: str, options: Mapping[str, Any]) -> list[str]:
         elif value is not None and value is not False:
             line.append(f"{flag}={value}")
     return line
+
+
+def is_installed(path: str | Path) -> bool:
+    """Return whether a file or a folder belongs to Python or to an installed package, not to the project."""
+    whole = Path(path)
+    return bool({"site-packages", "dist-packages"} & set(whole.parts)) or whole.is_relative_to(STDLIB)
+
+
+def module_files() -> frozenset[Path]:
+    """Return the files of the project's modules that this process has loaded."""
+    return frozenset(path for path in autoreload.iter_all_python_module_files() if not is_installed(path))
 
 
 def surroundings() -> dict[str, str]:

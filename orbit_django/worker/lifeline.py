@@ -1,7 +1,8 @@
 """A worker process's end of the socket to its supervisor: orders come in, reports go out, silence means orphaned.
 
 Each byte that comes in is one order to end. What goes out are lines, a word and a JSON text: ``report`` (what the
-process says of itself, once a second), ``mistake`` (why it must not be started again) and ``ended`` (an orderly end).
+process says of itself, once a second), ``mistake`` (why it must not be started again), ``ended`` (an orderly end), and
+``files`` (which modules it has loaded, where changes are watched).
 The supervisor's end is open in the supervisor alone, so that the kernel closes it whatever the supervisor dies of.
 """
 
@@ -12,8 +13,10 @@ import json
 import socket
 import threading
 from collections.abc import Callable
+from pathlib import Path
 
 from orbit_django.exceptions import ConfigurationError
+from orbit_django.worker.interpreter import module_files
 from orbit_django.worker.runner import LoopThread, StoppedError
 from orbit_django.worker.stops import StopRequests
 
@@ -32,16 +35,26 @@ class Lifeline:
         self._socket = _connected(descriptor)
         self._socket.set_inheritable(False)  # processes that handlers start have no part in it
         self._report: Callable[[], str] = lambda: "{}"
+        self._is_reloading = False
+        self._told: frozenset[Path] = frozenset()  # files that the supervisor knows of
 
-    def start(self, stops: StopRequests, report: Callable[[], str] | None = None) -> None:
-        """Begin to listen, and to send once a second what ``report`` returns: one JSON object on one line."""
+    def start(
+        self, stops: StopRequests, report: Callable[[], str] | None = None, *, is_reloading: bool = False
+    ) -> None:
+        """Begin to listen, and to send once a second what ``report`` returns: one JSON object on one line.
+
+        With ``is_reloading`` the files of the project's modules are sent as well, as far as they were not yet.
+        """
         self._report = report or self._report
+        self._is_reloading = is_reloading
         stops.supervised()
         threading.Thread(target=self._listen, args=(stops,), name="orbit-supervisor", daemon=True).start()
         LoopThread(self, threading.Event()).start()
 
     def step(self) -> float:
         """Send one report; return the seconds until the next."""
+        if self._is_reloading:
+            self._tell_files()
         if not self._send("report", self._report()):
             raise StoppedError
         return REPORT_SECONDS
@@ -59,6 +72,12 @@ class Lifeline:
         with contextlib.suppress(OSError):
             self._socket.shutdown(socket.SHUT_RDWR)  # which wakes the thread that listens
         self._socket.close()
+
+    def _tell_files(self) -> None:
+        found = module_files()
+        if new := found - self._told:
+            self._send("files", json.dumps(sorted(map(str, new))))
+            self._told = found
 
     def _send(self, word: str, text: str) -> bool:
         try:

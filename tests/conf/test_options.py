@@ -14,6 +14,11 @@ def test_numbers_may_be_texts(value: object) -> None:
     assert read_options({"processes": value, "lifeline": "7"}) == RunOptions(processes=3, lifeline=7)
 
 
+@pytest.mark.parametrize("given", [{"reload": True, "processes": "1"}, {"burst": True, "processes": "2"}])
+def test_options_may_go_together(given: dict[str, object]) -> None:
+    assert read_options(given).processes == int(str(given["processes"]))
+
+
 @pytest.mark.promise("W8")
 @pytest.mark.parametrize("value", ["0", "-1", "x", "1.5", "257", "1e3", "٣²", True, [], "9" * 5000])
 def test_a_number_that_makes_no_sense_names_the_option(value: object) -> None:

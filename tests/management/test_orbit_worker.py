@@ -96,6 +96,8 @@ def test_a_wrong_setting_is_one_line(project, mistake, orbit: object, line: str)
         (["-p", "2", "-c", "0"], "CONCURRENCY: expected a whole number from 1 to 1000, found '0'"),
         (["--max-tasks", "-1"], "--max-tasks: expected a whole number from 1 to 1000000000, found '-1'"),
         (["--max-tasks", "0"], "--max-tasks: expected a whole number from 1 to 1000000000, found '0'"),
+        (["--reload", "-p", "2"], "--reload: cannot be combined with --processes 2"),
+        (["--reload", "--burst"], "--reload: cannot be combined with --burst"),
         (["--lifeline", "999"], "--lifeline: 999 is no socket of a supervisor"),
         (["--drain-timeout", "soon"], "DRAIN_TIMEOUT: expected a number from"),
         (["--server", "nowhere"], "SERVER: 'nowhere' is no URL"),

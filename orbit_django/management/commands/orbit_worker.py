@@ -26,12 +26,13 @@ from orbit_django.worker.lifeline import Lifeline
 from orbit_django.worker.probes.server import answering
 from orbit_django.worker.probes.whole import report
 from orbit_django.worker.processes import Supervisor
+from orbit_django.worker.reload import Reloader
 from orbit_django.worker.stops import deaf_shell, leaving_on_signals
 from orbit_django.worker.worker import Worker, aliases_of
 
 MISTAKE = 2
 SETTINGS = ("concurrency", "worker_id", "server", "transport", "drain_timeout")
-HANDED_ON = (*SETTINGS, "health", "task", "exclude", "max_tasks", "burst")  # to the processes of a supervisor
+HANDED_ON = (*SETTINGS, "health", "task", "exclude", "max_tasks", "burst", "reload")  # to the processes of a supervisor
 logger = logging.getLogger("orbit_django.worker")
 
 
@@ -50,6 +51,7 @@ class Command(BaseCommand):
             "--max-tasks", metavar="N", help="end after so many tasks; a supervised process is replaced"
         )
         parser.add_argument("--burst", action="store_true", help="end when nothing is left to do")
+        parser.add_argument("--reload", action="store_true", help="start afresh when a file changes, for development")
         parser.add_argument("--worker-id", help="identity to register under (python-<host>-<pid>)")
         parser.add_argument("--server", help="URL of the runtime (http://127.0.0.1:7233)")
         parser.add_argument("--transport", help="binding of the protocol: http, or a dotted path")
@@ -97,13 +99,18 @@ class Command(BaseCommand):
         if options["check"]:
             self.stdout.write(f"{len(tasks)} task(s) for {settings.server}: ready to start")
             return 0
-        if how.processes is not None and lifeline is None:
-            transport.close()
-            connections.close_all()
-            supervisor = Supervisor(self._program(options), how.processes, is_burst=how.burst)
-            with answering(how.health, supervisor.health):
-                return supervisor.run()
-        return _work(Worker(settings, tasks, transport, how=how), lifeline, how)
+        if lifeline is not None or (how.processes is None and not how.reload):
+            return _work(Worker(settings, tasks, transport, how=how), lifeline, how)
+        transport.close()
+        connections.close_all()
+        supervisor = self._supervisor(how, options)
+        with answering(how.health, supervisor.health):
+            return supervisor.run()
+
+    def _supervisor(self, how: RunOptions, options: dict[str, Any]) -> Supervisor:
+        if how.reload:
+            return Reloader(self._program(options))
+        return Supervisor(self._program(options), how.processes or 1, is_burst=how.burst)
 
     def _program(self, options: dict[str, Any]) -> Program:
         if self._is_program:
@@ -132,7 +139,7 @@ def _work(worker: Worker, lifeline: Lifeline | None, how: RunOptions) -> int:
     """Run the worker in this process; raise ConfigurationError when the runtime refuses it."""
     worker.vitals.is_watched = how.health is not None
     if lifeline is not None:
-        lifeline.start(worker.stops, lambda: report(worker.health.condition()))
+        lifeline.start(worker.stops, lambda: report(worker.health.condition()), is_reloading=how.reload)
     with answering(how.health if lifeline is None else None, worker.health):
         code = worker.run()
     if worker.refusal is not None:
