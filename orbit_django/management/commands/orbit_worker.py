@@ -96,6 +96,8 @@ class Command(BaseCommand):
 
     def _run(self, how: RunOptions, lifeline: Lifeline | None, options: dict[str, Any]) -> int:
         settings, tasks, transport = _prepare(options)
+        if lifeline is None:
+            _warn(settings)
         if options["check"]:
             self.stdout.write(f"{len(tasks)} task(s) for {settings.server}: ready to start")
             return 0
@@ -126,13 +128,17 @@ def _prepare(options: dict[str, Any]) -> tuple[OrbitSettings, Sequence[Task], Tr
     tasks = registry.select(options["task"], options["exclude"]) if not registry.faults else ()
     transport = open_transport(settings)
     checks.preflight(registry, tasks, aliases_of(settings, tasks))
+    return settings, tasks, transport
+
+
+def _warn(settings: OrbitSettings) -> None:
+    """Tell what will probably go wrong; once, and not from each process of a supervisor."""
     if is_credential_exposed(settings):
         logger.warning("the credential travels unencrypted to another machine; use https")
     if shell := deaf_shell():
         logger.warning(
             "a shell is process 1 and keeps SIGTERM to itself; begin its command with exec", extra={"shell": shell}
         )
-    return settings, tasks, transport
 
 
 def _work(worker: Worker, lifeline: Lifeline | None, how: RunOptions) -> int:
