@@ -17,7 +17,7 @@ from django.utils import timezone
 
 from orbit_django.dialects import dialect_of
 from orbit_django.dialects.base import Claimed, Dialect
-from orbit_django.exceptions import ClaimLostError, TransactionEndedError
+from orbit_django.exceptions import ClaimLostError, PayloadTooLargeError, TransactionEndedError
 from orbit_django.models import IdempotencyRecord
 from orbit_django.payloads import compact, storable
 from orbit_django.protocol import Code, Failure
@@ -93,7 +93,8 @@ def finish(claim: Claim, *, output: str | None = None, error: str | None = None)
     """Store the outcome under the claim: the JSON text of a success, or of a failure's fields.
 
     Raises TransactionEndedError when the claim does not hold any more: the handler ended the transaction, or
-    another owner has taken the key over. Nothing of the user's may run between this and the commit.
+    another owner has taken the key over; PayloadTooLargeError when the database does not take so much at once.
+    Nothing of the user's may run between this and the commit.
     """
     record = claim.record
     changes = {
@@ -111,6 +112,8 @@ def finish(claim: Claim, *, output: str | None = None, error: str | None = None)
     except DatabaseError as refusal:
         if dialect.is_connection_lost(refusal) or dialect.is_transient(refusal):
             raise
+        if dialect.is_too_large(refusal):
+            raise PayloadTooLargeError(len(output or error or "")) from refusal
         raise TransactionEndedError(ENDED) from refusal
     if count != 1:
         raise TransactionEndedError(ENDED)

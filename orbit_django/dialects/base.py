@@ -95,6 +95,10 @@ class Dialect(ABC):
         """Return whether the database undid the work for a reason that passes: a deadlock, a lock, a conflict."""
         return isinstance(error, OperationalError) and self.code_of(error) in self.transient_codes
 
+    def is_too_large(self, error: BaseException) -> bool:
+        """Return whether the database refused a statement for its size alone."""
+        return False
+
     def is_connection_lost(self, error: BaseException) -> bool:
         """Return whether the database cannot be reached, or was lost on the way."""
         code = self.code_of(error)

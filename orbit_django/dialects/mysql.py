@@ -11,6 +11,7 @@ from orbit_django.dialects.base import Claimed, SavepointGuard, table_of
 from orbit_django.models import IdempotencyRecord
 
 LOCK_WAIT_TIMEOUT = 1205
+PACKET_TOO_LARGE = 1153
 AWAY = {1040, 1044, 1045, 1053, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1290, 1927}  # codes below the client's own
 
 
@@ -65,6 +66,10 @@ class MysqlDialect(SavepointGuard):
             if self.code_of(error) != LOCK_WAIT_TIMEOUT:
                 raise
             return None
+
+    def is_too_large(self, error: BaseException) -> bool:
+        """Return whether a statement was longer than max_allowed_packet."""
+        return bool(self.code_of(error) == PACKET_TOO_LARGE)
 
     def code_of(self, error: BaseException) -> Any:
         """Return the server's or the client's error number."""

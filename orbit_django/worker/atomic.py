@@ -10,7 +10,6 @@ import contextvars
 
 from django.db import DatabaseError, InterfaceError
 
-from orbit_django import idempotency
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import TransactionEndedError
 from orbit_django.verdicts import Claim
@@ -59,7 +58,7 @@ class AtomicRun:
             output = encode(delivery.task, result, delivery.assignment.token, self._ledger.settings.max_body_bytes)
             enclosure.take_back()
             began = self._ledger.patience.now()
-            message = self._ledger.append(delivery, idempotency.finish(verdict, output=output))
+            message = self._ledger.succeed(delivery, verdict, output)
         enclosure.run_hooks(scope)
         return self._ledger.still_held(message, began)
 

@@ -12,7 +12,7 @@ from django.db import DatabaseError, InterfaceError
 from orbit_django import idempotency
 from orbit_django.context import TaskContext
 from orbit_django.effects import ClaimedEffects
-from orbit_django.exceptions import TransactionEndedError
+from orbit_django.exceptions import PayloadTooLargeError, TransactionEndedError
 from orbit_django.logs import about
 from orbit_django.verdicts import Claim
 from orbit_django.worker import housekeeping
@@ -67,7 +67,12 @@ class ClaimedRun:
             output = self._work(delivery)
         except (HandlerError, TransactionEndedError) as raised:
             error = self._ledger.encoded(self._ledger.failure(delivery, cause_of(raised)))
-        return self._ledger.patiently(delivery, partial(self._store, delivery, claim, output, error), has_run=True)
+        store = partial(self._store, delivery, claim)
+        try:
+            return self._ledger.patiently(delivery, partial(store, output, error), has_run=True)
+        except PayloadTooLargeError as large:
+            error = self._ledger.encoded(self._ledger.failure(delivery, large))
+            return self._ledger.patiently(delivery, partial(store, None, error), has_run=True)
 
     def _work(self, delivery: Delivery) -> str:
         """Run the handler outside any transaction of ours."""

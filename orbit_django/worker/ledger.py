@@ -16,6 +16,7 @@ from django.db import DatabaseError, transaction
 from orbit_django import idempotency, outbox, payloads
 from orbit_django.conf import OrbitSettings
 from orbit_django.context import TaskContext
+from orbit_django.exceptions import PayloadTooLargeError
 from orbit_django.logs import about
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.payloads import cut
@@ -24,7 +25,7 @@ from orbit_django.redaction import redacted
 from orbit_django.verdicts import Busy, Claim, Conflict, Poison, Stored, Verdict
 from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.enclosure import Enclosure
-from orbit_django.worker.invocation import failure_of, invoke
+from orbit_django.worker.invocation import HandlerError, failure_of, invoke
 from orbit_django.worker.patience import Patience
 from orbit_django.worker.vitals import Vitals
 
@@ -61,6 +62,14 @@ class Ledger:
     def append(self, delivery: Delivery, record: IdempotencyRecord, error: str | None = None) -> Result:
         """Write the report of an outcome into the open transaction."""
         return outbox.append(delivery.assignment, self.origin, using=delivery.using, record=record, error=error)
+
+    def succeed(self, delivery: Delivery, claim: Claim, output: str) -> Result:
+        """Store a success and its report in the open transaction; raise HandlerError when they are too large for it."""
+        try:
+            record = idempotency.finish(claim, output=output)
+        except PayloadTooLargeError as error:
+            raise HandlerError from error
+        return self.append(delivery, record)
 
     def still_held(self, message: Result, began: float) -> Result:
         """Return the message, or DROPPED when the commit and the hooks took so long that another sender has it."""

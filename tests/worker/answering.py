@@ -6,9 +6,14 @@ import threading
 import time
 from contextlib import suppress
 
+from django.utils import timezone
+
 from orbit_django.embedded.answers import JSON, Answer
+from orbit_django.models import OutboxMessage
+from orbit_django.payloads import digest
 from tests.processes import ListeningFaults
 
+MESSAGES = 60
 IS_LONG = os.environ.get("ORBIT_TEST_LONG") == "1"
 UNKNOWN_SESSION = b'{"error": {"code": "UNKNOWN_SESSION", "message": "unknown or expired worker session"}}'
 
@@ -25,6 +30,19 @@ def say(faults: ListeningFaults, answers: dict[str, Answer]) -> None:
     """Have calls, or every call with ``*``, answered so until the faults are cleared."""
     for call, answer in answers.items():
         faults.add("answer", call, value=answer, times=None)
+
+
+def owe(server: str, worker_id: str) -> None:
+    """Write messages that are due at a runtime."""
+    now = timezone.now()
+    tokens = [f"{server}-token-{number}" for number in range(MESSAGES)]
+    OutboxMessage.objects.bulk_create(
+        OutboxMessage(
+            token=token, token_hash=digest(token), kind="complete", body=f'{{"token":"{token}","output":{{}}}}',
+            status="pending", due_at=1, sender="", created_at=now, server=server, worker_id=worker_id, attempt=1,
+        )
+        for token in tokens
+    )  # fmt: skip
 
 
 class HangUp:

@@ -8,15 +8,13 @@ from pathlib import Path
 from threading import Event
 
 import pytest
-from django.utils import timezone
 
 from orbit_django.contracts import read
 from orbit_django.embedded.answers import Answer
 from orbit_django.embedded.server import EmbeddedRuntime
 from orbit_django.models import OutboxMessage
-from orbit_django.payloads import digest
 from tests.processes import ListeningFaults, Stage, wait_for
-from tests.worker.answering import IS_LONG, UNKNOWN_SESSION, HangUp, refusal, said, say
+from tests.worker.answering import IS_LONG, UNKNOWN_SESSION, HangUp, owe, refusal, said, say
 from tests.worker.staging import WORKFLOWS
 
 pytestmark = [pytest.mark.promise("D6"), pytest.mark.timeout(240)]
@@ -24,7 +22,6 @@ pytestmark = [pytest.mark.promise("D6"), pytest.mark.timeout(240)]
 SECONDS = 30.0 if IS_LONG else 6.0
 MOST_PER_SECOND = 10
 LOOPS = 4
-MESSAGES = 60
 RECOVERY_SECONDS = 6.0
 DEEP = b'{"worker_session_id": ' + b"[" * 3000 + b"]" * 3000 + b"}"
 GONE = said(404, UNKNOWN_SESSION)
@@ -47,19 +44,6 @@ TROUBLES: dict[str, dict[str, Answer]] = {
     "results": {call: said(500) for call in ("complete", "fail")},
     "results refused": {call: refusal(403, "FORBIDDEN") for call in ("complete", "fail")},
 }
-
-
-def owe(server: str, worker_id: str) -> None:
-    """Write messages that are due at a runtime."""
-    now = timezone.now()
-    tokens = [f"{server}-token-{number}" for number in range(MESSAGES)]
-    OutboxMessage.objects.bulk_create(
-        OutboxMessage(
-            token=token, token_hash=digest(token), kind="complete", body=f'{{"token":"{token}","output":{{}}}}',
-            status="pending", due_at=1, sender="", created_at=now, server=server, worker_id=worker_id, attempt=1,
-        )
-        for token in tokens
-    )  # fmt: skip
 
 
 @pytest.fixture
