@@ -35,12 +35,11 @@ class Aftermath:
             self._state.journal.record(execution, "CompensationFailed", unit=_undone(step), error=error)
 
     def _compensates(self, execution: Execution) -> bool:
-        for success in reversed(execution.succeeded):
-            unit = success.unit.undone()
-            if execution.is_declared(unit):
-                step = execution.steps.get(str(unit)) or self._compensate(execution, unit)
-                if not step.is_resolved:
-                    return True
+        while execution.to_undo:
+            unit = execution.to_undo[-1].unit.undone()
+            step = execution.steps.get(str(unit)) or self._compensate(execution, unit)
+            if not step.is_resolved:
+                return True
         return False
 
     def _compensate(self, execution: Execution, unit: Unit) -> StepState:

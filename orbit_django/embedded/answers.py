@@ -82,7 +82,7 @@ class Host(Protocol):
     session_timeout_ms: int  # of sessions that are opened from now on
 
     def changing(self) -> AbstractContextManager[Runtime]:
-        """Hold the lock for one call of the runtime, then serve those who waited for what it changed."""
+        """Hold the lock for one look at the runtime or one change, then serve those who waited for what it changed."""
         ...
 
     def wait(self, look: Callable[[], Any], wait_ms: int, is_gone: Callable[[], bool]) -> Any:

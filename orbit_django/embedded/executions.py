@@ -10,7 +10,7 @@ from typing import Any
 
 from orbit_django.contracts import Call, TaskContract, Unit, Workflow
 from orbit_django.contracts.declarations import FAILURE, INPUT, ITEM
-from orbit_django.contracts.units import HANDLERS
+from orbit_django.contracts.units import COMPENSATE, HANDLERS
 from orbit_django.embedded.steps import CHANGES, Delivery, StepState, StepStatus
 from orbit_django.embedded.store import Event
 
@@ -34,7 +34,7 @@ class Execution:
         self.failure: dict[str, Any] | None = None  # what ends it badly, once something does
         self.ending = ""  # and how: failure, cancel or timeout
         self.steps = {declared.name: StepState(declared.name) for declared in definition.steps}
-        self.succeeded: list[StepState] = []  # what a bad end undoes, in the order of success
+        self.to_undo: list[StepState] = []  # what a bad end has to undo yet, in the order of success
         self._calls = definition.calls
 
     @property
@@ -88,14 +88,18 @@ class Execution:
             if event.kind == "StepFanOut":
                 units = (str(Unit(name, index=index)) for index in range(len(step.items)))
                 self.steps |= {unit: StepState(unit) for unit in units}
-            elif event.kind in _OUTCOMES and step.unit.is_plain:
+            elif event.kind in _OUTCOMES:
                 self._take_outcome(step, event.data)
         elif event.kind in _WORKFLOW_EVENTS:
             _WORKFLOW_EVENTS[event.kind](self, event.data)
 
     def _take_outcome(self, step: StepState, data: dict[str, Any]) -> None:
-        if step.status is StepStatus.SUCCEEDED:
-            self.succeeded.append(step)
+        if not step.unit.is_plain:
+            if step.unit.prefix == COMPENSATE:
+                self.to_undo.pop()  # one after another, the newest first
+            return
+        if step.status is StepStatus.SUCCEEDED and self.is_declared(step.unit.undone()):
+            self.to_undo.append(step)
         elif step.status is StepStatus.FAILED and not self.ending:
             self.ending, self.failure = "failure", data["error"]
         if step.unit.index is not None:

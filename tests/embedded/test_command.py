@@ -1,11 +1,13 @@
 """The command ``orbit_runtime`` as a process."""
 
+import hashlib
 import json
 import os
 import re
 import select
 import signal
 import sqlite3
+import ssl
 import subprocess
 import sys
 from contextlib import closing
@@ -13,8 +15,10 @@ from pathlib import Path
 
 import pytest
 
+from orbit_django.embedded.faults import explain
 from tests.contracts.texts import GREET
 from tests.embedded.wire import Client
+from tests.transports.certificates import Authority
 
 ROOT = Path(__file__).parents[2]
 START = """
@@ -59,7 +63,7 @@ class Process:
 
     def end(self, number: int) -> int:
         self.process.send_signal(number)
-        _, self.errors = self.process.communicate(timeout=50)
+        self.rest, self.errors = self.process.communicate(timeout=50)
         return self.process.returncode
 
 
@@ -114,7 +118,50 @@ def test_faults_by_option(folder: Path) -> None:
 
     assert [client.start().status, client.start().status] == [500, 200]
     process.end(signal.SIGTERM)
+    assert "misbehaves on purpose: status:other:500" in process.rest
     client.close()
+
+
+def test_identities_over_tls_by_option(folder: Path) -> None:
+    authority = Authority(folder, "ours")
+    certificate, key = authority.issue("server")
+    (folder / "workers.toml").write_text(
+        "[[worker]]\nid = 'by-name'\nclient_cert = 'worker-1'\ntasks = ['greeting.*']\nruntime = 'ruby'\n"
+        f"[[worker]]\nid = 'by-token'\ntoken_sha256 = '{hashlib.sha256(b'secret').hexdigest()}'\ntasks = ['*']\n"
+    )
+    files = ("--tls-cert", str(certificate), "--tls-key", str(key), "--tls-client-ca", str(authority.certificate))
+    process = Process(folder, "greet.orbit", "--workers-file", str(folder / "workers.toml"), *files)
+    plain = ssl.create_default_context(cafile=str(authority.certificate))
+    known = ssl.create_default_context(cafile=str(authority.certificate))
+    known.load_cert_chain(*authority.issue("worker-1"))
+    by_name, by_token = Client(process.url, context=known), Client(process.url, "secret", plain)
+    stranger = Client(process.url, context=plain)
+    statuses = {
+        (client, worker_id): client.post("/v1/workers/register", client.registration(worker_id=worker_id)).status
+        for client in (by_name, by_token, stranger)
+        for worker_id in ("by-name", "by-token")
+    }
+
+    assert process.url.startswith("https://127.0.0.1:")
+    assert statuses == {
+        (by_name, "by-name"): 200,
+        (by_name, "by-token"): 403,
+        (by_token, "by-name"): 403,
+        (by_token, "by-token"): 200,
+        (stranger, "by-name"): 401,
+        (stranger, "by-token"): 401,
+    }
+    for client in (by_name, by_token, stranger):
+        client.close()
+    assert process.end(signal.SIGTERM) == 0
+
+
+def test_the_help_explains_every_fault(folder: Path) -> None:
+    shown = subprocess.run(
+        arguments(folder, "--help"), env=environment(), capture_output=True, text=True, timeout=50, check=True
+    ).stdout
+
+    assert explain() in shown
 
 
 def test_a_runtime_open_to_others_says_so(folder: Path) -> None:

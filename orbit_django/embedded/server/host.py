@@ -190,7 +190,7 @@ class EmbeddedRuntime:
 
     @contextmanager
     def changing(self) -> Iterator[Runtime]:
-        """Hold the lock for one call of the runtime, then serve those who waited for what it changed.
+        """Hold the lock for one look at the runtime or one change, then serve those who waited for what it changed.
 
         Raises ClosedError once the server stops: what came too late must not reach a history that is being closed.
         """

@@ -120,8 +120,8 @@ def _cancel(server: Host, request: Request, body: dict[str, Any], execution_id: 
 
 
 def _get(server: Host, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
-    with server.lock:
-        return json_answer(views.execution_view(server.runtime.state.execution(execution_id)))
+    with server.changing() as runtime:
+        return json_answer(views.execution_view(runtime.state.execution(execution_id)))
 
 
 def _wait(server: Host, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
@@ -131,32 +131,32 @@ def _wait(server: Host, request: Request, body: dict[str, Any], execution_id: st
 
 
 def _history(server: Host, request: Request, body: dict[str, Any], execution_id: str) -> Answer:
-    with server.lock:
-        return json_answer(views.history_view(server.runtime, execution_id))
+    with server.changing() as runtime:
+        return json_answer(views.history_view(runtime, execution_id))
 
 
 def _executions(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
     limit = _number(request, "limit", _MOST_LISTED)
-    with server.lock:
-        shown = views.executions_view(server.runtime, limit=limit, status=request.query.get("status"))
+    with server.changing() as runtime:
+        shown = views.executions_view(runtime, limit=limit, status=request.query.get("status"))
     return json_answer(shown)
 
 
 def _workers(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
-    with server.lock:
-        return json_answer(views.workers_view(server.runtime))
+    with server.changing() as runtime:
+        return json_answer(views.workers_view(runtime))
 
 
 def _counters(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
-    with server.lock:
-        return json_answer(views.counters_view(server.runtime))
+    with server.changing() as runtime:
+        return json_answer(views.counters_view(runtime))
 
 
 def _page(server: Host, request: Request, body: dict[str, Any], _: str) -> Answer:
     status = request.query.get("status")
-    with server.lock:
-        executions = views.executions_view(server.runtime, limit=page.MOST_ROWS, status=status)
-        statuses, workers = views.statuses_view(server.runtime), views.workers_view(server.runtime)
+    with server.changing() as runtime:
+        executions = views.executions_view(runtime, limit=page.MOST_ROWS, status=status)
+        statuses, workers = views.statuses_view(runtime), views.workers_view(runtime)
     return page.answer(page.overview(executions, workers, statuses, status))
 
 

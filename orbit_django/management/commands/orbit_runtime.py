@@ -102,6 +102,8 @@ class Command(BaseCommand):
         names = ", ".join(f"{name} {version}" for name, version in runtime.catalog.workflows) or "none"
         self.stdout.write(f"ORBIT development runtime at {runtime.url} (for development only, not for production)")
         self.stdout.write(f"workflows: {names}; state in {options['db']}; stop with Ctrl-C")
+        if options["fault"]:
+            self.stdout.write(f"misbehaves on purpose: {', '.join(options['fault'])}")
         if runtime.credentials.is_open and not is_loopback(options["host"]):
             self.stderr.write(
                 f"whoever reaches {options['host']} may use this runtime; --token would ask for a credential"
