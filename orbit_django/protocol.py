@@ -146,7 +146,7 @@ class Assignment:
         if "input" not in fields:
             raise PayloadError("$.input", "missing")
         return cls(
-            token=_text(fields, "token", is_filled=True),
+            token=_secret(fields, "token"),
             execution_id=_text(fields, "execution_id"),
             workflow=_text(fields, "workflow"),
             workflow_version=_text(fields, "workflow_version"),
@@ -218,13 +218,21 @@ def _text(fields: Mapping[str, Any], name: str, *, is_filled: bool = False) -> s
     return value
 
 
+def _secret(fields: Mapping[str, Any], name: str) -> str:
+    """Return a text that is to be kept and echoed as it is; it stays out of the error."""
+    value = _text(fields, name, is_filled=True)
+    if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+        raise PayloadError(f"$.{name}", "holds a character that no request can carry")
+    return value
+
+
 def _count(fields: Mapping[str, Any], name: str) -> int | None:
-    """Return a whole number, also one sent as a numeric text, at most what a table can keep; None when absent."""
+    """Return a whole number, also one sent as a numeric text, no larger than a table can keep; None when absent."""
     value = fields.get(name)
     if value is None:
         return None
     try:
-        return min(int(value), MAX_COUNT)
+        return max(min(int(value), MAX_COUNT), -MAX_COUNT)
     except (TypeError, ValueError, OverflowError):
         raise PayloadError(f"$.{name}", "is not a whole number") from None
 
