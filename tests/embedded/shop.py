@@ -28,6 +28,7 @@ TASKS = [
     TaskContract("shop.refund", "1", {"charge": STRING}),
     TaskContract("shop.send", "1", {"charge": STRING}),
     TaskContract("shop.tell", "1", {"why": STRING, "what": STRING}, {"told": STRING}),
+    TaskContract("shop.other", "1", {"charge": STRING}, {"missing": STRING}),
     TaskContract("shop.close", "1", {"told": STRING}),
 ]
 EVERY = [(task.name, task.version) for task in TASKS]

@@ -1,11 +1,13 @@
 """What follows a bad end: compensations and the steps of handlers."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from orbit_django.contracts import Reference
 from orbit_django.embedded.store import SqliteStore
-from tests.embedded.shop import Shop
+from tests.embedded.shop import CLOSE, SHOP, TELL, Shop
 from tests.embedded.test_runtime import ACCEPTED, DUPLICATE, UNKNOWN
 
 
@@ -100,6 +102,31 @@ def test_the_error_stays_when_a_handler_fails() -> None:
     assert shop.tasks() == {}
     assert shop.status() == ("FAILED", "BROKEN")
     assert "on_failure:close" not in shop.execution().steps
+
+
+def test_a_handler_step_that_cannot_begin_ends_the_handler() -> None:
+    shop = Shop(on_failure=(replace(CLOSE, arguments={"told": Reference.to("charge.charge")}), TELL))
+    shop.order("a")
+    shop.fail(only(shop, "pack[0]")["token"], "BROKEN", retryable=False)
+
+    assert shop.tasks() == {}, "without a charge there is nothing to close, and then nothing to tell"
+    assert shop.execution().steps["on_failure:close"].error["code"] == "EXPRESSION_ERROR"
+    assert shop.status() == ("FAILED", "BROKEN")
+
+
+def test_a_compensation_that_cannot_begin_has_failed() -> None:
+    (pack, charge, send) = SHOP.steps
+    undo = replace(charge.compensation, arguments={"charge": Reference.to("send.missing")})
+    send = replace(send, task_name="shop.other")
+    shop = Shop(on_cancel=(), steps=(pack, replace(charge, compensation=undo), send))
+    shop.order("a")
+    shop.done(only(shop, "pack[0]"), box="A")
+    shop.charge()
+    shop.runtime.cancel("e-1")
+    shop.done(only(shop, "compensate:pack[0]"))
+
+    assert shop.units("CompensationFailed") == ["charge"]
+    assert shop.status() == ("CANCELLED", "CANCELLED")
 
 
 def test_a_late_success_of_a_cancelled_execution_is_undone() -> None:

@@ -1,10 +1,11 @@
 """Steps that run once for each element of a list."""
 
+from dataclasses import replace
 from pathlib import Path
 
 from orbit_django.contracts import ANY, Reference, Step, TaskContract, Workflow
 from orbit_django.embedded.store import SqliteStore
-from tests.embedded.shop import TASKS, Shop
+from tests.embedded.shop import SHOP, TASKS, Shop
 from tests.embedded.test_runtime import ACCEPTED, DUPLICATE
 
 
@@ -96,6 +97,32 @@ def test_what_is_no_list_cannot_be_fanned_out() -> None:
         error = shop.execution(said).error
         assert error["code"] == "EXPRESSION_ERROR"
         assert said in error["message"]
+
+
+def test_a_key_must_be_a_text() -> None:
+    (pack, *rest) = SHOP.steps
+    shop = Shop(on_failure=(), steps=(replace(pack, idempotency_key=Reference.to("$item.sku")), *rest))
+    shop.runtime.start("Shop", {"items": [{"sku": 5}]}, "e-1")
+
+    assert shop.execution().error == {
+        "code": "EXPRESSION_ERROR",
+        "message": "step `pack[0]`: its idempotency_key is no text",
+    }
+
+
+def test_a_result_without_a_value_fails_the_execution() -> None:
+    step = Step(name="first", task_name="shop.first")
+    shop = Shop()
+    result = {"all": Reference.to("first.told.all")}
+    shop.catalog.declare(
+        [TaskContract("shop.first", "1", output={"told": ANY})],
+        [Workflow(name="Beside", version="1", output={"all": ANY}, steps=(step,), result=result)],
+    )
+    shop.worker = shop.session("w-1", "python", ("shop.first", "1"))
+    shop.runtime.start("Beside", {}, "e-1")
+    shop.done(shop.task(shop.worker), told={})
+
+    assert shop.status() == ("FAILED", "EXPRESSION_ERROR")
 
 
 def test_a_restart_in_the_middle(tmp_path: Path) -> None:

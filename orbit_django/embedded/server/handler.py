@@ -130,6 +130,8 @@ class Connection(BaseHTTPRequestHandler):
         return None
 
     def _exactly(self, length: int) -> bytes:
+        if length < 0:
+            raise ClosedError("no size is below zero")
         data = self.rfile.read(length)
         if len(data) < length:
             raise ClosedError("the client hung up in the middle of its request")

@@ -103,6 +103,8 @@ def test_the_page_comes_again_by_itself_and_the_refusal_does_not() -> None:
         ("Basic " + base64.b64encode(b"no colon").decode(), "Bearer "),
         ("Basic ?", "Bearer "),
         ("Basic", "Bearer "),
+        ("Basic a", "Bearer "),
+        ("Basic ü", "Bearer "),
     ],
 )
 def test_a_browsers_password_is_a_bearer_token(header: str | None, bearer: str | None) -> None:

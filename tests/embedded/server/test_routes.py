@@ -86,6 +86,15 @@ def test_a_request_that_breaks_off_changes_nothing(runtime: EmbeddedRuntime, cli
     assert client.get("/v1/executions").json == []
 
 
+@pytest.mark.parametrize("chunk", [b"-5\r\n{}", b"x\r\n{}", b"\r\n"])
+def test_what_is_no_chunk_ends_the_connection(runtime: EmbeddedRuntime, chunk: bytes) -> None:
+    address = urlsplit(runtime.url)
+    with socket.create_connection((address.hostname, address.port), timeout=10) as connection:
+        head = b"POST /v1/executions HTTP/1.1\r\ncontent-type: application/json\r\ntransfer-encoding: chunked\r\n\r\n"
+        connection.sendall(head + chunk)
+        assert connection.recv(100) == b""
+
+
 def test_missing_retryable_means_retryable(client: Client) -> None:
     session = client.register()
     client.start()
