@@ -122,6 +122,11 @@ def drop(exchange: Exchange) -> None:
     """Let the call die before the runtime has seen it."""
 
 
+def nothing(exchange: Exchange) -> Answer:
+    """Answer a poll at once that there is no task."""
+    return Answer(204)
+
+
 def honest(exchange: Exchange) -> Answer:
     return exchange.forward()
 

@@ -40,6 +40,7 @@ def test_retry(scene: Scene) -> None:
 
 @check("A task whose effect is on record is not run again: the stored output goes out under the new token",
        "O008", "O066", "O077", "O153", "O319")  # fmt: skip
+@pytest.mark.databases
 @pytest.mark.promise("E2")
 @pytest.mark.parametrize("again", [{"redelivery": True}, {"attempt": 2}, {}], ids=["redelivery", "retry", "unmarked"])
 def test_replay(scene: Scene, again: dict) -> None:
@@ -64,6 +65,7 @@ def test_replayed_bytes(scene: Scene) -> None:
 
 @check("Two deliveries of one key at once: one runs, both tokens get its success, and being busy is never a failure",
        "O131", "O320")  # fmt: skip
+@pytest.mark.databases
 @pytest.mark.promise("E3")
 @pytest.mark.parametrize("atomic", [True, False])
 def test_at_once(scene: Scene, atomic: bool) -> None:
@@ -102,6 +104,7 @@ def test_replayed_failure(scene: Scene) -> None:
 
 
 @check("A result that could not be delivered yet answers the next attempt too, and is delivered still", "O322")
+@pytest.mark.databases
 @pytest.mark.promise("D1", "E2")
 def test_undelivered(scene: Scene) -> None:
     scene.script("complete", *[unavailable] * 3)
@@ -158,6 +161,7 @@ def test_stale_failure(scene: Scene) -> None:
 
 @check("A worker killed between its effect and the answer to its report has not lost or doubled it",
        "O008", "O153", "O193", process=True)  # fmt: skip
+@pytest.mark.databases
 @pytest.mark.promise("E1", "D1", "W5")
 def test_killed_before_the_answer(scene: Scene) -> None:
     scene.script("complete", hold(60, unavailable))
@@ -173,6 +177,7 @@ def test_killed_before_the_answer(scene: Scene) -> None:
 
 @check("What a killed worker was running comes to another one, marked as a redelivery, and nothing is doubled",
        "O006", "O131", "O193", process=True)  # fmt: skip
+@pytest.mark.databases
 @pytest.mark.promise("E1", "W5")
 def test_killed_in_a_handler(scene: Scene) -> None:
     scene.start("lost", "Charge", seconds=60)

@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from tests.conformance import http_face
-from tests.conformance.observer import Call, assert_growing, drop, hold, refuse, unavailable
+from tests.conformance.observer import Call, assert_growing, drop, hold, nothing, refuse, unavailable
 from tests.conformance.scene import Scene
 from tests.conformance.table import check
 from tests.processes import wait_for
@@ -49,7 +49,7 @@ def test_asks_again(scene: Scene) -> None:
 
 @check("A runtime that answers at once with nothing is not asked in a hot loop", "O062")
 def test_no_hot_loop_on_empty_answers(scene: Scene) -> None:
-    scene.always("poll", http_face.raw(204))
+    scene.always("poll", nothing)
     scene.work(concurrency=1, poll_wait_ms=20_000)
     scene.wait("poll")
     threading.Event().wait(2)
