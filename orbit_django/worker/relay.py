@@ -23,6 +23,7 @@ from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import NoAnswerError, PayloadError, RefusedError
 from orbit_django.models import OutboxMessage
 from orbit_django.outbox import Origin
+from orbit_django.payloads import cut
 from orbit_django.protocol import REASON_CONTRACT, Kind, Receipt
 from orbit_django.redaction import MET
 from orbit_django.transports.base import Transport
@@ -104,7 +105,7 @@ class Relay:
             self._unsendable(message, self._redact(str(error)))
         else:
             self._pace.answered()
-            receipt = Receipt(answer.accepted, self._redact(answer.reason))
+            receipt = Receipt(answer.accepted, cut(self._redact(answer.reason), outbox.LIMIT_TEXT))
             self._log(message, receipt)
             self._file(partial(outbox.settle, message, receipt))
 

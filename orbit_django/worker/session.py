@@ -13,6 +13,7 @@ from collections.abc import Callable
 
 from orbit_django.clock import Clock
 from orbit_django.exceptions import NoAnswerError, RefusedError, TransportError
+from orbit_django.payloads import cut
 from orbit_django.protocol import Registration, Session
 from orbit_django.transports.base import Transport
 from orbit_django.worker.held import Held
@@ -24,6 +25,7 @@ PASSING_STATUSES = (408, 425, 429)  # refusals that time heals
 REFUSED_WAIT_SECONDS = 5.0
 CLOSE_SECONDS = 2.0
 LEAVE_SECONDS = 1.0  # how long a registration on its way holds up the end
+TOLD_WARNINGS = 50
 TOLD_FAILURES = (1, 10, 100, 1000)
 
 
@@ -159,8 +161,8 @@ class SessionHolder:
         self.has_asked = True
         if failures:
             logger.warning("the runtime is back", extra={"failures": failures})
-        for warning in session.warnings:
-            logger.warning("the runtime warns", extra={"warning": warning})
+        for warning in session.warnings[:TOLD_WARNINGS]:
+            logger.warning("the runtime warns", extra={"warning": cut(warning, 500)})
         logger.info("registered", extra={"worker": self._registration.worker_id})
         return session
 
