@@ -24,6 +24,7 @@ def register() -> None:
     for check in (check_settings, check_keys, check_handlers):
         checks.register(check, TAG)
     checks.register(check_starts, TAG, deploy=True)
+    checks.register(check_tables, checks.Tags.database)
 
 
 def check_settings(**kwargs: Any) -> list[checks.CheckMessage]:
@@ -85,6 +86,24 @@ def check_starts(**kwargs: Any) -> list[checks.CheckMessage]:
     ]
 
 
+def check_tables(databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """W002: tables of this app have a form in which they cannot keep what they are given; asked of ``--database``s."""
+    return [
+        checks.Warning(
+            f"database {alias!r}: {text}.", hint=f"{advice}. A worker will not start.", id="orbit_django.W002"
+        )
+        for alias in databases or ()
+        for text, advice in _table_faults(alias)
+    ]
+
+
+def _table_faults(alias: str) -> list[tuple[str, str]]:
+    try:
+        return list(dialect_of(alias).table_faults())
+    except (ConfigurationError, DatabaseError, InterfaceError):
+        return []
+
+
 def preflight(found: Registry, tasks: Sequence[Task], aliases: Iterable[str]) -> None:
     """Raise ConfigurationError for the first mistake for which a worker must not start.
 
@@ -136,18 +155,25 @@ def _check_database(alias: str) -> None:
             "give it a file"
         )
     try:
-        executor = MigrationExecutor(connections[alias])
-        wanted = [node for node in executor.loader.graph.leaf_nodes() if node[0] == TAG]
-        missing = executor.migration_plan(wanted)
+        missing = missing_migrations(alias)
+        faults = list(dialect_of(alias).table_faults())
     except (DatabaseError, InterfaceError):
         return
     finally:
         connections[alias].close()
     if missing:
         raise ConfigurationError(
-            f"database {alias!r} lacks {len(missing)} migration(s) of orbit_django: run manage.py migrate"
+            f"database {alias!r} lacks {missing} migration(s) of orbit_django: run manage.py migrate"
             + (f" --database {alias}" if alias != "default" else "")
         )
+    _raise_first(f"database {alias!r}: {text}; {advice}" for text, advice in faults)
+
+
+def missing_migrations(alias: str) -> int:
+    """Return how many migrations of this app a database lacks."""
+    executor = MigrationExecutor(connections[alias])
+    wanted = [node for node in executor.loader.graph.leaf_nodes() if node[0] == TAG]
+    return len(executor.migration_plan(wanted))
 
 
 def _raise_first(texts: Iterable[str]) -> None:

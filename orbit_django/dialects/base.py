@@ -7,7 +7,7 @@ the database means.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
 from typing import Any, ClassVar
@@ -32,6 +32,7 @@ class Dialect(ABC):
     """One database's way, bound to one connection."""
 
     now_ms_sql: ClassVar[str]  # milliseconds since the epoch by the database's clock, at this moment
+    minimum: ClassVar[tuple[int, ...]]  # the oldest version that will do
     guard_name = "orbit_guard"
 
     def __init__(self, connection: BaseDatabaseWrapper) -> None:
@@ -86,6 +87,29 @@ class Dialect(ABC):
 
     def prepare(self) -> None:  # noqa: B027  (most need nothing)
         """Set up a fresh connection of a worker."""
+
+    def traits(self) -> list[str]:
+        """Return what is worth knowing of this database: product and version, isolation, how rows are locked."""
+        version = ".".join(map(str, self.connection.get_database_version()))
+        can_skip = self.connection.features.has_select_for_update_skip_locked
+        skipping = "SKIP LOCKED" if can_skip else "no SKIP LOCKED"
+        return [f"{self.connection.display_name} {version}", f"isolation {self._isolation()}", skipping]
+
+    def max_connections(self) -> int | None:
+        """Return how many connections the server allows; None where there is no server."""
+        return None
+
+    def table_faults(self) -> Iterable[tuple[str, str]]:
+        """Yield what makes the tables unfit to keep what they are given, with what to do about it."""
+        return ()
+
+    def _isolation(self) -> str:
+        return "serializable"
+
+    def _value(self, sql: str) -> Any:
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql)
+            return cursor.fetchone()[0]
 
     def is_in_memory(self) -> bool:
         """Return whether every thread would see a database of its own."""

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Iterator
 from typing import Any, ClassVar
 
+from django.apps import apps
 from django.db.utils import OperationalError
 
 from orbit_django.dialects.base import Claimed, SavepointGuard, table_of
@@ -15,9 +16,20 @@ PACKET_TOO_LARGE = 1153
 AWAY = {1040, 1044, 1045, 1053, 1152, 1158, 1159, 1160, 1161, 1203, 1226, 1290, 1927}  # codes below the client's own
 
 
+NARROW = (
+    "SELECT table_name, MIN(character_set_name) FROM information_schema.columns WHERE table_schema = DATABASE()"
+    " AND table_name IN %(names)s AND character_set_name NOT IN ('utf8mb4', 'ascii', 'binary') GROUP BY table_name"
+)
+SHORT = (
+    "SELECT table_name, row_format FROM information_schema.tables WHERE table_schema = DATABASE()"
+    " AND table_name IN %(names)s AND row_format IN ('Compact', 'Redundant')"
+)
+
+
 class MysqlDialect(SavepointGuard):
     """Statements and codes of MariaDB 10.5 and newer."""
 
+    minimum = (10, 5)
     now_ms_sql = "(TIMESTAMPDIFF(MICROSECOND, '1970-01-01', UTC_TIMESTAMP(6)) DIV 1000)"
     transient_codes: ClassVar[frozenset[Any]] = frozenset({LOCK_WAIT_TIMEOUT, 1213, 1020})
 
@@ -70,6 +82,26 @@ class MysqlDialect(SavepointGuard):
     def is_too_large(self, error: BaseException) -> bool:
         """Return whether a statement was longer than max_allowed_packet."""
         return bool(self.code_of(error) == PACKET_TOO_LARGE)
+
+    def max_connections(self) -> int | None:
+        """Return how many connections the server allows."""
+        return int(self._value("SELECT @@max_connections"))
+
+    def table_faults(self) -> Iterator[tuple[str, str]]:
+        """Yield tables that cannot keep every character, and tables whose rows cannot hold long keys in an index."""
+        names = {"names": tuple(table._meta.db_table for table in apps.get_app_config("orbit_django").get_models())}
+        with self.connection.cursor() as cursor:
+            cursor.execute(NARROW, names)
+            for table, charset in cursor.fetchall():
+                advice = f"ALTER TABLE {table} CONVERT TO CHARACTER SET utf8mb4"
+                yield f"the table {table} has columns in {charset}, which lacks characters", advice
+            cursor.execute(SHORT, names)
+            for table, form in cursor.fetchall():
+                yield f"the table {table} has the row format {form}", f"ALTER TABLE {table} ROW_FORMAT=DYNAMIC"
+
+    def _isolation(self) -> str:
+        name = "tx_isolation" if self._is_mariadb else "transaction_isolation"
+        return str(self._value(f"SELECT @@{name}")).lower().replace("-", " ")
 
     def code_of(self, error: BaseException) -> Any:
         """Return the server's or the client's error number."""

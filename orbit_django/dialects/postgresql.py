@@ -16,6 +16,7 @@ LOCK_SEED = 0x0B17  # keeps our advisory locks apart from other uses of the same
 class PostgresqlDialect(Dialect):
     """Statements and codes of PostgreSQL 14 and newer."""
 
+    minimum = (14,)
     now_ms_sql = "(extract(epoch from statement_timestamp()) * 1000)::bigint"  # stable, so that it bounds an index
     transient_codes: ClassVar[frozenset[Any]] = frozenset({"40001", "40P01", "55P03", "57014"})
 
@@ -56,6 +57,13 @@ class PostgresqlDialect(Dialect):
                 "SELECT set_config('tcp_keepalives_idle', '15', false),"
                 " set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false)"
             )
+
+    def max_connections(self) -> int | None:
+        """Return how many connections are left to others than superusers."""
+        return int(self._value("SHOW max_connections")) - int(self._value("SHOW superuser_reserved_connections"))
+
+    def _isolation(self) -> str:
+        return str(self._value("SHOW transaction_isolation"))
 
     def code_of(self, error: BaseException) -> Any:
         """Return the SQLSTATE; None for an error of the connection itself."""

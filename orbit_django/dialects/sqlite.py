@@ -44,6 +44,7 @@ def is_queued(thread: int | None) -> bool:
 class SqliteDialect(SavepointGuard):
     """Statements and codes of SQLite 3.37 and newer."""
 
+    minimum = (3, 37)
     now_ms_sql = "CAST((julianday('now') - 2440587.5) * 86400000 AS INTEGER)"
 
     def claim(self, record: IdempotencyRecord, lease_seconds: float | None) -> Claimed:
@@ -100,6 +101,11 @@ class SqliteDialect(SavepointGuard):
         with self.connection.cursor() as cursor:
             cursor.execute("PRAGMA journal_mode=WAL")
             cursor.execute(f"PRAGMA busy_timeout={BUSY_TIMEOUT_MS}")
+
+    def traits(self) -> list[str]:
+        """Return what is worth knowing; a worker switches to write-ahead logging and waits by itself."""
+        journal, wait = self._value("PRAGMA journal_mode"), self._value("PRAGMA busy_timeout")
+        return [*super().traits()[:1], f"journal {journal}", f"busy timeout {wait} ms", "one writer at a time"]
 
     def is_in_memory(self) -> bool:
         """Return whether the database lives in one connection only."""

@@ -1,0 +1,104 @@
+"""The databases' side: can they be used, are the tables there, is there room for the connections, what waits."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from django.db import DatabaseError, InterfaceError, connections
+from django.utils import timezone
+
+from orbit_django import checks
+from orbit_django.dialects import dialect_of
+from orbit_django.doctor.findings import Finding, note, ok, wrong
+from orbit_django.exceptions import ConfigurationError
+from orbit_django.models import Effect, OutboxMessage
+
+HELPERS = 7  # connections beyond two for each poll loop: senders, relay, claim keeper, main
+OLD_SECONDS = 60.0
+
+
+@dataclass(frozen=True)
+class Load:
+    """How many workers are planned."""
+
+    concurrency: int
+    processes: int = 1
+
+    @property
+    def connections(self) -> int:
+        """The most connections that all of them have to one database alias."""
+        return self.processes * (2 * self.concurrency + HELPERS)
+
+
+def look_at_database(using: str, load: Load) -> Iterator[Finding]:
+    """Tell all that can be learned of one alias; when it does not answer, only that."""
+    about = f"database {using}"
+    try:
+        yield from _look(about, using, load)
+    except ConfigurationError as error:
+        yield wrong(about, str(error), "use PostgreSQL, MariaDB or SQLite")
+    except (DatabaseError, InterfaceError) as error:
+        told = (str(error).strip() or repr(error)).splitlines()[0]
+        yield wrong(about, f"cannot be used: {told}", "workers wait until it answers")
+    finally:
+        connections[using].close()
+
+
+def _look(about: str, using: str, load: Load) -> Iterator[Finding]:
+    dialect = dialect_of(using)
+    if dialect.is_in_memory():
+        yield wrong(about, "SQLite in memory: each thread would see its own", "give it a file")
+        return
+    traits = dialect.traits()
+    if connections[using].get_database_version() < dialect.minimum:
+        least = ".".join(map(str, dialect.minimum))
+        yield wrong(about, "; ".join(traits), f"use version {least} or newer")
+    else:
+        yield ok(about, "; ".join(traits))
+    for text, advice in dialect.table_faults():
+        yield wrong(about, text, advice)
+    missing = checks.missing_migrations(using)
+    if missing:
+        option = f" --database {using}" if using != "default" else ""
+        yield wrong(about, f"lacks {missing} migration(s) of orbit_django", f"run manage.py migrate{option}")
+    else:
+        yield ok(about, "every migration of orbit_django is applied")
+        yield from _look_at_rows(about, using)
+    yield from _look_at_budget(about, dialect.max_connections(), load)
+
+
+def _look_at_budget(about: str, limit: int | None, load: Load) -> Iterator[Finding]:
+    if limit is None:
+        return
+    wanted = (
+        f"{load.processes} process(es) with {load.concurrency} poll loops take up to {load.connections} connections"
+    )
+    if load.connections > limit:
+        yield wrong(
+            about, f"{wanted}, the server allows {limit}", "lower CONCURRENCY or --processes, or raise the limit"
+        )
+    elif load.connections > limit / 2:
+        yield note(about, f"{wanted} of {limit}", "see that enough are left for the web processes")
+    else:
+        yield ok(about, f"{wanted} of {limit}")
+
+
+def _look_at_rows(about: str, using: str) -> Iterator[Finding]:
+    depth = OutboxMessage.objects.using(using).depth()
+    age = 0.0 if depth["oldest"] is None else (timezone.now() - depth["oldest"]).total_seconds()
+    text = f"{depth['pending']} message(s) pending, the oldest for {age:.0f} s"
+    if age > OLD_SECONDS:
+        yield note(about, text, "see that a worker of that server runs; orbit_outbox flush sends what can be sent")
+    else:
+        yield ok(about, text if depth["pending"] else "no message is pending")
+    if depth["blocked"]:
+        advice = "read last_error in the admin, repair the credential, then orbit_outbox retry"
+        yield wrong(about, f"{depth['blocked']} message(s) blocked", advice)
+    uncertain = Effect.objects.using(using).uncertain()[:1000].count()
+    if uncertain:
+        yield wrong(
+            about,
+            f"{uncertain} effect(s) of which nobody knows whether they happened",
+            "orbit_effects list, and settle",
+        )

@@ -1,0 +1,51 @@
+"""``manage.py orbit_doctor``: whether a worker could work here, one line for each question."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from django.core.management.base import BaseCommand, CommandError, CommandParser
+
+from orbit_django.conf.options import read_options
+from orbit_django.doctor.examination import examine
+from orbit_django.doctor.findings import Finding, Level
+from orbit_django.exceptions import ConfigurationError
+from orbit_django.logs import BREAKS
+from orbit_django.tasks import registry
+
+MISTAKE = 2
+WIDTH = 18  # of what a line is about
+SETTINGS = ("concurrency", "worker_id", "server")
+
+
+class Command(BaseCommand):
+    """Look at settings, tasks, runtime and databases; change nothing."""
+
+    help = "Look at everything that a worker needs, say what is wrong and what to do. Changes nothing anywhere."
+    requires_system_checks: list[str] = []
+
+    def add_arguments(self, parser: CommandParser) -> None:
+        """Declare the options: those of the worker that is meant."""
+        parser.add_argument("-c", "--concurrency", help="poll loops of a process (4)")
+        parser.add_argument("-p", "--processes", help="worker processes, on all machines together (1)")
+        parser.add_argument("--worker-id", help="identity that workers will register under")
+        parser.add_argument("--server", help="URL of the runtime (http://127.0.0.1:7233)")
+
+    def handle(self, *args: Any, **options: Any) -> None:
+        """Print one line for each finding; exit 1 when something is wrong, 2 for a mistake of the command line."""
+        try:
+            processes = read_options({"processes": options["processes"]}).processes or 1
+        except ConfigurationError as error:
+            raise CommandError(str(error), returncode=MISTAKE) from None
+        count = 0
+        for finding in examine(registry, processes, **{name: options[name] for name in SETTINGS}):
+            self.stdout.write(self._line(finding))
+            count += finding.level is Level.WRONG
+        if count:
+            raise CommandError(f"{count} thing(s) wrong")
+
+    def _line(self, finding: Finding) -> str:
+        paint = {Level.OK: self.style.SUCCESS, Level.NOTE: self.style.WARNING, Level.WRONG: self.style.ERROR}
+        word = paint[finding.level](f"{finding.level.value:<5}")
+        advice = f"  -> {finding.advice}" if finding.advice else ""
+        return f"{word} {finding.about:<{WIDTH}} {BREAKS.sub(' ', finding.text + advice)}"

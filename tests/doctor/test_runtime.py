@@ -1,0 +1,163 @@
+import hashlib
+from collections.abc import Iterator
+from email.utils import formatdate
+from pathlib import Path
+from time import time
+from typing import Any
+
+import pytest
+
+from orbit_django.conf import OrbitSettings
+from orbit_django.contracts import read
+from orbit_django.doctor.findings import Finding, Level
+from orbit_django.doctor.runtime import look_at_runtime
+from orbit_django.embedded.callers import read_identities
+from orbit_django.embedded.server import EmbeddedRuntime
+from orbit_django.embedded.views import workers_view
+from tests.processes import ListeningFaults
+from tests.transports import wire
+from tests.transports.certificates import Authority
+from tests.worker.staging import WORKFLOWS
+
+UNKNOWN = '{"error": {"code": "UNKNOWN_SESSION", "message": "no"}}'
+IDENTITY = f"""
+[[worker]]
+id = "shop-1"
+token_sha256 = "{hashlib.sha256(b"wrk-IDENTITY").hexdigest()}"
+tasks = ["test.*"]
+"""
+
+
+def looked(**settings: Any) -> dict[str, Finding]:
+    """Return what is found, by what it is about."""
+    return {finding.about: finding for finding in look_at_runtime(OrbitSettings(**settings))}
+
+
+@pytest.fixture
+def runtime() -> Iterator[EmbeddedRuntime]:
+    made = EmbeddedRuntime(
+        read(WORKFLOWS),
+        token="adm-SECRET",
+        worker_token="wrk-SECRET",
+        identities=read_identities(IDENTITY),
+        faults=ListeningFaults(),
+    )
+    with made:
+        yield made
+
+
+def test_a_worker_token_and_an_admin_token(runtime: EmbeddedRuntime) -> None:
+    found = looked(server=runtime.url, worker_token="wrk-SECRET", token="adm-SECRET")
+
+    assert [finding.level for finding in found.values() if finding.about != "clock"] == [Level.OK] * 5
+    assert found["credential"].text == "WORKER_TOKEN is accepted, for a worker's calls and no others"
+    assert found["version"].text == "orbit-api/1"
+
+
+def test_nothing_is_left_behind(runtime: EmbeddedRuntime) -> None:
+    looked(server=runtime.url, worker_token="wrk-SECRET", token="adm-SECRET")
+    looked(server=runtime.url, worker_token="wrk-IDENTITY", worker_id="shop-1")
+
+    with runtime.lock:
+        assert workers_view(runtime.runtime) == []
+    assert "register" in [call.name for call in runtime.faults.calls]
+
+
+def test_the_admin_token_as_credential_is_too_much(runtime: EmbeddedRuntime) -> None:
+    found = looked(server=runtime.url, token="adm-SECRET")
+
+    assert found["credential"].level is Level.NOTE
+    assert found["credential"].text == "TOKEN is accepted, as the admin token"
+
+
+def test_an_identity_of_another_worker_id(runtime: EmbeddedRuntime) -> None:
+    found = looked(server=runtime.url, worker_token="wrk-IDENTITY", worker_id="shop-2")
+    assert found["credential"].level is Level.WRONG
+    assert "not for the worker id 'shop-2': 403 FORBIDDEN" in found["credential"].text
+    assert "WORKER_ID" in found["credential"].advice
+    found = looked(server=runtime.url, worker_token="wrk-IDENTITY", worker_id="shop-1")
+    assert found["credential"].level is Level.OK
+
+
+@pytest.mark.parametrize("token", ["wrk-OTHER-SECRET", None])
+def test_a_credential_that_is_not_accepted(runtime: EmbeddedRuntime, token: str | None) -> None:
+    found = looked(server=runtime.url, worker_token=token)
+
+    assert found["credential"].level is Level.WRONG
+    assert found["credential"].text.startswith("WORKER_TOKEN is not" if token else "the runtime wants a credential")
+    assert "SECRET" not in str(found)
+
+
+def test_an_admin_token_that_is_none(runtime: EmbeddedRuntime) -> None:
+    found = looked(server=runtime.url, worker_token="wrk-SECRET", token="wrk-SECRET")
+
+    assert found["admin token"].level is Level.WRONG
+
+
+def test_a_runtime_that_is_away() -> None:
+    with wire.serving(wire.answer()) as server:
+        url = server.url
+    found = looked(server=url)
+
+    assert list(found) == ["address", "runtime"]
+    assert (found["runtime"].level, "nothing listens" in found["runtime"].text) == (Level.WRONG, True)
+
+
+def test_a_runtime_that_wants_no_credential() -> None:
+    with EmbeddedRuntime(read(WORKFLOWS)) as runtime:
+        found = looked(server=runtime.url)
+
+    assert (found["credential"].level, found["admin token"].level) == (Level.NOTE, Level.NOTE)
+
+
+@pytest.mark.parametrize(("seconds", "level"), [(0, Level.OK), (3, Level.OK), (60, Level.WRONG), (-60, Level.WRONG)])
+def test_clocks_that_differ(seconds: float, level: Level) -> None:
+    headers = {"date": formatdate(time() - seconds, usegmt=True), "x_orbit_api_version": "orbit-api/1"}
+    with wire.serving(wire.answer(UNKNOWN, "404 Not Found", **headers)) as server:
+        found = looked(server=server.url, worker_token="wrk-SECRET")["clock"]
+
+    assert found.level is level
+    assert level is Level.OK or ("ahead of" if seconds > 0 else "behind") in found.text
+
+
+@pytest.mark.parametrize(
+    ("headers", "level"),
+    [({"x_orbit_api_version": "orbit-api/2"}, Level.NOTE), ({}, Level.WRONG)],
+)
+def test_another_version_or_something_else(headers: dict[str, str], level: Level) -> None:
+    with wire.serving(wire.answer(UNKNOWN, "404 Not Found", **headers)) as server:
+        assert looked(server=server.url)["version"].level is level
+
+
+def test_what_is_no_runtime() -> None:
+    with wire.serving(wire.answer("<html>hello</html>", "200 OK", content_type="text/html")) as server:
+        found = looked(server=server.url, worker_token="wrk-SECRET")
+
+    assert found["credential"].level is Level.WRONG
+    assert "an HTML page" in found["credential"].text
+
+
+def test_a_session_that_was_opened_all_the_same_is_closed() -> None:
+    unknown = wire.answer(UNKNOWN, "404 Not Found")
+    with wire.serving(unknown, wire.answer('{"worker_session_id": "s-1"}'), wire.answer("{}")) as server:
+        looked(server=server.url, worker_token="wrk-SECRET")
+        lines = [request.line for request in server.requests]
+
+    assert lines[1:3] == ["POST /v1/workers/register HTTP/1.1", "POST /v1/workers/unregister HTTP/1.1"]
+    assert b"s-1" in server.requests[2].body
+
+
+def test_the_chain_of_a_server(tmp_path: Path) -> None:
+    authority = Authority(tmp_path, "our-authority")
+    with wire.serving(wire.answer(UNKNOWN, "404 Not Found"), tls=authority.server_context()) as server:
+        found = looked(server=server.url, ca_cert=str(authority.certificate))["TLS"]
+        assert (found.level, "issued by our-authority" in found.text) == (Level.NOTE, True)
+        assert "expires on" in found.text
+        found = looked(server=server.url)["runtime"]
+        assert (found.level, "certificate was not accepted" in found.text) == (Level.WRONG, True)
+
+
+def test_a_token_that_would_travel_openly() -> None:
+    found = next(iter(look_at_runtime(OrbitSettings(server="http://203.0.113.1:9"))))
+
+    assert (found.about, found.level) == ("address", Level.NOTE)
