@@ -74,6 +74,11 @@ class EmbeddedRuntime:
         return self._port.url
 
     @property
+    def is_away(self) -> bool:
+        """Say whether connections are refused for a time."""
+        return self._absence is not None
+
+    @property
     def session_timeout_ms(self) -> int:
         """The timeout of sessions that are opened from now on; may be set at any time (O055)."""
         return self._session_timeout_ms

@@ -23,11 +23,13 @@ def test_an_absence_refuses_connections_and_keeps_sessions(runtime: EmbeddedRunt
     runtime.go_away()
 
     assert isinstance(poll.join(), OSError)
+    assert runtime.is_away
     client.close()
     for _ in range(2):
         with pytest.raises(ConnectionRefusedError):
             client.beat(session)
     runtime.come_back()
+    assert not runtime.is_away
     assert runtime.url == url
     assert client.beat(session).status == 200
     other.close()
