@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import json
+import logging
 import socket
 import subprocess
 from collections.abc import Callable, Mapping, Sequence
@@ -12,6 +13,8 @@ from pathlib import Path
 
 from orbit_django.clock import Clock
 from orbit_django.worker.runner import delay_after
+
+logger = logging.getLogger(__name__)
 
 LONG_LIFE_SECONDS = 60.0  # who lived that long did not die of its start
 FIRST_WAIT_SECONDS = 0.5
@@ -128,8 +131,11 @@ class Child:
         self.read()
         self._close()
         self._process = None
-        self._farewell(self._state)
-        self._state = replace(self._state, pid=None, line=None, line_at=None)
+        last, self._state = self._state, replace(self._state, pid=None, line=None, line_at=None)
+        try:
+            self._farewell(last)
+        except Exception:  # newer files may have given it another form, and the end of the process counts more
+            logger.exception("the last report of a worker process could not be read", extra={"child": self.number})
         return code
 
     def order(self) -> None:

@@ -11,6 +11,7 @@ import logging
 import os
 import select
 import signal
+import threading
 from collections.abc import Collection
 
 from orbit_django.clock import Clock, SystemClock
@@ -51,7 +52,7 @@ class Supervisor:
         logger.info("the supervisor started", extra={"processes": len(self._children), "pid": os.getpid()})
         with watching_signals(self.stop):
             while self._is_needed():
-                self.step()
+                self._survive()
         if self._mistake is not None:
             raise ConfigurationError(self._mistake)
         logger.info("the supervisor ended", extra={"exit_code": self._code})
@@ -64,6 +65,13 @@ class Supervisor:
     def children(self) -> list[ChildState]:
         """Return what is known of each process; from any thread."""
         return [child.state() for child in self._children]
+
+    def _survive(self) -> None:
+        try:
+            self.step()
+        except Exception:
+            logger.exception("a step of the supervisor failed")
+            threading.Event().wait(LOOK_SECONDS)
 
     def step(self) -> None:
         """Look once: at requests to end, at what was reported, at who has ended, at who is due to be started."""

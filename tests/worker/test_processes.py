@@ -182,6 +182,63 @@ def test_a_supervisor_keeps_no_database_open_and_no_credential_on_a_command_line
     assert all(b"orbit_worker" in line and b"SECRET" not in line for line in lines)
 
 
+CALLED = """
+import sys
+import django
+from django.core.management import call_command
+django.setup()
+call_command("orbit_worker", processes="2", task=["test.*"], concurrency=1)
+"""
+
+
+@pytest.mark.promise("W1", "W5")
+def test_a_program_that_calls_the_command_is_not_started_again(stage: Stage) -> None:
+    """Its processes are started by Django's own entry, with the same options."""
+    command = [sys.executable, "-c", CALLED]
+    with subprocess.Popen(command, env=stage.environment, stderr=subprocess.PIPE, text=True) as program:
+        wait_for(lambda: len(stage.faults.times("register")) == 2, 30)
+        children = [path.parent for path in Path("/proc").glob("[0-9]*/stat") if parent_of(path) == program.pid]
+        lines = [(child / "cmdline").read_bytes().split(b"\0") for child in children]
+        program.terminate()
+        _, log = program.communicate(timeout=20)
+
+    assert program.returncode == 0, log
+    assert len(lines) == 2
+    for line in lines:
+        assert line[line.index(b"-m") :][:-2] == [
+            *(b"-m", b"django", b"orbit_worker", b"--concurrency=1", b"--task", b"test.*")
+        ]
+
+
+def parent_of(path: Path) -> int:
+    try:
+        return int(path.read_text().rsplit(")", 1)[1].split()[1])
+    except OSError:
+        return 0
+
+
+LOUD = """
+import logging, sys
+from orbit_django.logs import LineHandler
+handler = LineHandler(sys.stderr)
+text = "\\n".join(["x" * 99 + sys.argv[1]] * 200)
+for _ in range(50):
+    handler.handle(logging.makeLogRecord({"msg": text}))
+"""
+
+
+def test_processes_do_not_write_into_each_others_lines(stage: Stage) -> None:
+    read_end, write_end = os.pipe()
+    command = [sys.executable, "-c", LOUD]
+    loud = [subprocess.Popen([*command, mark], env=stage.environment, stderr=write_end) for mark in "abc"]
+    os.close(write_end)
+    with os.fdopen(read_end) as file:
+        lines = file.read().splitlines()
+    assert [process.wait(20) for process in loud] == [0, 0, 0]
+    assert len(lines) == 3 * 50 * 200
+    assert set(lines) == {"x" * 99 + mark for mark in "abc"}
+
+
 STRAY = """
 import ctypes, os, subprocess, sys, time
 from pathlib import Path
