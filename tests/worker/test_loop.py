@@ -5,6 +5,7 @@ import pytest
 
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, UnknownSessionError
 from orbit_django.models import OutboxMessage
+from orbit_django.worker.allowance import Allowance
 from orbit_django.worker.delivery import Deferred
 from orbit_django.worker.loop import PollLoop
 from orbit_django.worker.runner import StoppedError
@@ -217,3 +218,38 @@ def test_nothing_is_polled_while_the_database_is_away(world: World) -> None:
 
     assert world.polled() == ["session-1"]
     opening.join()
+
+
+@pytest.mark.promise("W1")
+def test_a_poll_that_brings_nothing_gives_its_reservation_back(world: World) -> None:
+    world.rooms.allowance = Allowance(1)
+    world.transport.script("poll", EMPTY, NoAnswerError("down"), UnknownSessionError("gone"))
+    for _ in range(3):
+        world.loop.step()
+
+    assert len(world.polled()) == 3
+    assert world.rooms.allowance.reserve(0)
+
+
+@pytest.mark.promise("W1")
+def test_a_task_that_came_uses_its_reservation_up(world: World) -> None:
+    world.rooms.allowance = Allowance(2)
+    world.receive(MESSAGE)
+    assert [world.rooms.allowance.reserve(0) for _ in range(2)] == [True, False]
+    world.rooms.allowance.give_back()
+    world.receive(MESSAGE)
+    with pytest.raises(StoppedError):
+        world.loop.step()
+    assert len(world.polled()) == 2
+
+
+@pytest.mark.promise("W1")
+def test_a_loop_knows_since_when_there_is_nothing(world: World) -> None:
+    began = world.clock.monotonic()
+    assert not world.loop.found_nothing_since(began)
+    world.transport.during["poll"] = lambda: world.clock.advance(5)
+    world.loop.step()
+
+    assert world.loop.found_nothing_since(began)
+    assert not world.loop.found_nothing_since(began + 1), "it had begun before"
+    assert world.loop.answered_at == began + 5

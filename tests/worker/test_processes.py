@@ -1,5 +1,7 @@
 """Worker processes under a supervisor, as real processes."""
 
+import contextlib
+import fcntl
 import os
 import re
 import signal
@@ -222,6 +224,8 @@ import logging, sys
 from orbit_django.logs import LineHandler
 handler = LineHandler(sys.stderr)
 text = "\\n".join(["x" * 99 + sys.argv[1]] * 200)
+print("ready", flush=True)
+sys.stdin.read()
 for _ in range(50):
     handler.handle(logging.makeLogRecord({"msg": text}))
 """
@@ -229,12 +233,22 @@ for _ in range(50):
 
 def test_processes_do_not_write_into_each_others_lines(stage: Stage) -> None:
     read_end, write_end = os.pipe()
-    command = [sys.executable, "-c", LOUD]
-    loud = [subprocess.Popen([*command, mark], env=stage.environment, stderr=write_end) for mark in "abc"]
-    os.close(write_end)
-    with os.fdopen(read_end) as file:
-        lines = file.read().splitlines()
-    assert [process.wait(20) for process in loud] == [0, 0, 0]
+    fcntl.fcntl(write_end, fcntl.F_SETPIPE_SZ, 4096)  # full at once, as with a reader that is slow
+    gate, opener = os.pipe()
+    with contextlib.ExitStack() as ends:
+        loud = []
+        for mark in "abc":
+            command = [sys.executable, "-c", LOUD, mark]
+            process = subprocess.Popen(
+                command, env=stage.environment, stdin=gate, stdout=subprocess.PIPE, stderr=write_end
+            )
+            loud.append(ends.enter_context(process))
+        assert [process.stdout.readline() for process in loud] == [b"ready\n"] * 3
+        for descriptor in (write_end, gate, opener):
+            os.close(descriptor)
+        with os.fdopen(read_end) as file:
+            lines = file.read().splitlines()
+
     assert len(lines) == 3 * 50 * 200
     assert set(lines) == {"x" * 99 + mark for mark in "abc"}
 
