@@ -34,6 +34,7 @@ class Lifeline:
     def __init__(self, descriptor: int) -> None:
         self._socket = _connected(descriptor)
         self._socket.set_inheritable(False)  # processes that handlers start have no part in it
+        self._lock = threading.Lock()  # no line begins inside another one
         self._report: Callable[[], str] = lambda: "{}"
         self._is_reloading = False
         self._told: frozenset[Path] = frozenset()  # files that the supervisor knows of
@@ -64,7 +65,8 @@ class Lifeline:
         self._send("mistake", json.dumps(text))
 
     def ended(self) -> None:
-        """Tell that this process ends in order."""
+        """Report a last time, and tell that this process ends in order."""
+        self._send("report", self._report())
         self._send("ended", "{}")
 
     def close(self) -> None:
@@ -81,7 +83,8 @@ class Lifeline:
 
     def _send(self, word: str, text: str) -> bool:
         try:
-            self._socket.sendall(f"{word} {text}\n".encode())
+            with self._lock:
+                self._socket.sendall(f"{word} {text}\n".encode())
         except OSError:
             return False  # the listening thread knows by now
         return True

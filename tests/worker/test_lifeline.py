@@ -1,6 +1,7 @@
 import json
 import os
 import socket
+import threading
 
 import pytest
 
@@ -47,8 +48,8 @@ def test_each_word_is_one_line(ends) -> None:
     assert lifeline.step() == 1.0
     lifeline.mistake("two\nlines")
     lifeline.ended()
-    report, mistake, ended = ours.recv(1000).decode().splitlines()
-    assert (report, ended) == ("report {}", "ended {}")
+    report, mistake, last, ended = ours.recv(1000).decode().splitlines()
+    assert (report, last, ended) == ("report {}", "report {}", "ended {}"), "what was counted last is not lost"
     assert json.loads(mistake.removeprefix("mistake ")) == "two\nlines"
 
 
@@ -56,6 +57,22 @@ def test_a_report_is_what_the_process_says_of_itself(ends) -> None:
     ours, lifeline = ends
     lifeline.start(StopRequests(), lambda: '{"held": 3}')
     assert ours.recv(1000) == b'report {"held": 3}\n'
+
+
+def test_no_line_begins_inside_another_one(ends) -> None:
+    ours, lifeline = ends
+    long = "x" * 400_000  # more than the socket takes at once
+    lifeline._report = lambda: long
+    senders = [threading.Thread(target=lifeline.step) for _ in range(4)]
+    for sender in senders:
+        sender.start()
+    received = b""
+    while received.count(b"\n") < 4:
+        received += ours.recv(65_536)
+    for sender in senders:
+        sender.join(10)
+
+    assert received.decode().splitlines() == [f"report {long}"] * 4
 
 
 def test_nothing_is_sent_to_a_supervisor_that_is_gone(ends) -> None:

@@ -151,7 +151,6 @@ def _work(worker: Worker, lifeline: Lifeline | None, how: RunOptions) -> int:
     if worker.refusal is not None:
         raise ConfigurationError(f"the runtime refuses this worker: {worker.refusal}")
     if lifeline is not None and not code:
-        lifeline.step()  # a last report
         lifeline.ended()
     return code
 
