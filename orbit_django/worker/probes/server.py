@@ -88,7 +88,9 @@ class ProbeServer:
         """Answer one client, if it is quick; where there are too many, the one that took longest has to go."""
         self._clients[writer] = None
         if len(self._clients) > MAX_CLIENTS:
-            next(iter(self._clients)).transport.abort()
+            oldest = next(iter(self._clients))
+            del self._clients[oldest]
+            oldest.transport.abort()
         try:
             async with asyncio.timeout(REQUEST_SECONDS):
                 writer.write(self._answer(await reader.readuntil(b"\r\n\r\n")))
@@ -97,7 +99,7 @@ class ProbeServer:
         except (TimeoutError, OSError, asyncio.IncompleteReadError, asyncio.LimitOverrunError):
             pass
         finally:
-            del self._clients[writer]
+            self._clients.pop(writer, None)
             writer.transport.abort()
 
     def _answer(self, head: bytes) -> bytes:
