@@ -7,7 +7,7 @@ from itertools import pairwise
 import pytest
 
 from orbit_django import TaskCancelled
-from tests.conformance.observer import amend, drop, hold, refuse, say, unavailable, unknown_session
+from tests.conformance.observer import amend, cut, drop, hold, refuse, say, unavailable, unknown_session
 from tests.conformance.scene import Scene
 from tests.conformance.table import check
 from tests.processes import wait_for
@@ -113,7 +113,7 @@ def test_hanging(scene: Scene) -> None:
 
 @check("Heartbeats that fail keep their pace, neither in a hot loop nor piled up", "O019", "O311")
 @pytest.mark.parametrize(
-    "reply", [unavailable, drop, refuse(403, "FORBIDDEN")], ids=["trouble", "connection", "refused"]
+    "reply", [unavailable, drop, cut, refuse(403, "FORBIDDEN")], ids=["trouble", "connection", "cut", "refused"]
 )
 def test_failing(scene: Scene, reply) -> None:
     scene.always("heartbeat", reply)

@@ -2,6 +2,7 @@
 
 import signal
 import threading
+from uuid import uuid4
 
 import pytest
 
@@ -57,7 +58,7 @@ def test_replay(scene: Scene, again: dict) -> None:
 @pytest.mark.promise("E2")
 def test_replayed_bytes(scene: Scene) -> None:
     scene.deliver("1st", idempotency_key="one")
-    scene.work(lambda input: {"z": 1.50, "a": "\u00fc", "n": 10**20, "list": [1, {"b": None}]})
+    scene.work(lambda input: {"z": 1.50, "a": "ü", "n": 10**20, "list": [1, {"b": None}], "run": uuid4().hex})
     first = scene.report("1st")
     scene.deliver("2nd", idempotency_key="one", redelivery=True)
     assert first.wire.body.replace(b"1st", b"2nd") == scene.report("2nd").wire.body

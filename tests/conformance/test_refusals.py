@@ -1,6 +1,7 @@
 """Reports that are refused: what is lost, what is kept, and who may try again."""
 
 import threading
+from pathlib import Path
 
 import pytest
 
@@ -82,6 +83,25 @@ def test_blocked(scene: Scene, status: int, code: str) -> None:
     assert len({repr(body) for body in bodies(scene)}) == 1
 
 
+@check("A result that was kept is tried once more when the credential has changed, with the new one", "O041", "O308")
+@pytest.mark.promise("D2", "W9")
+def test_new_credential(scene: Scene, tmp_path: Path) -> None:
+    file = tmp_path / "token"
+    file.write_text("tok-SECRET-old")
+    scene.always("complete", refuse(401, "UNAUTHENTICATED"))
+    scene.deliver()
+    scene.work(lambda input: {"a": 1}, worker_token_file=str(file))
+    scene.report()
+    threading.Event().wait(WATCHED_SECONDS)
+    assert len(scene.reports()) == 1
+    scene.always("complete", accept)
+    (tmp_path / "new").write_text("tok-SECRET-new")
+    (tmp_path / "new").replace(file)
+    second = scene.wait("complete", 2)[1]
+    if scene.binding == "http":
+        assert second.wire.headers["authorization"] == "Bearer tok-SECRET-new"
+
+
 @check("Neither does what comes from a proxy or leads elsewhere: the result is kept, and no redirect is followed",
        "O041", "O309", "O310", only="http")  # fmt: skip
 @pytest.mark.promise("D2", "W9")
@@ -141,16 +161,16 @@ def test_other_server(scene: Scene) -> None:
 @check("One that a 403 says belongs to another identity is left to its worker id", "O036", "O326")
 @pytest.mark.promise("D2")
 def test_other_identity(scene: Scene) -> None:
-    scene.script("complete", unavailable)
-    scene.always("complete", refuse(403, "FORBIDDEN", "task token was issued to worker `watched-1`, not `second`"))
+    scene.always("complete", unavailable)
     scene.deliver()
     first = scene.work()
     scene.report()
     first.kill()
     sent = len(scene.reports())
+    scene.always("complete", refuse(403, "FORBIDDEN", "task token was issued to worker `watched-1`, not `second`"))
     second = scene.work(worker_id="second")
     wait_for(lambda: len(scene.reports()) > sent, 25)
-    threading.Event().wait(WATCHED_SECONDS)
+    threading.Event().wait(2 * WATCHED_SECONDS)
     assert len(scene.reports()) == sent + 1
     second.kill()
     scene.always("complete", accept)

@@ -6,7 +6,17 @@ import socket
 import pytest
 
 from tests.conformance import http_face
-from tests.conformance.observer import amend, assert_growing, drop, hold, refuse, unavailable, unknown_session
+from tests.conformance.observer import (
+    amend,
+    assert_growing,
+    cut,
+    drop,
+    hold,
+    lose,
+    refuse,
+    unavailable,
+    unknown_session,
+)
 from tests.conformance.scene import Scene
 from tests.conformance.table import check
 from tests.processes import wait_for
@@ -156,6 +166,17 @@ def test_trouble_at_the_start(scene: Scene) -> None:
     scene.wait("poll")
 
     assert_growing(scene.named("register"), 0.2, 0.4, 0.8)
+
+
+@check("A registration whose answer was lost, or cannot be read, is made again, and the session that was told is used",
+       "O050", "O311")  # fmt: skip
+def test_lost_answers(scene: Scene) -> None:
+    scene.script("register", lose, cut)
+    scene.work()
+    poll = scene.seen("poll")[0]
+    calls = scene.named("register")
+    assert len(calls) == 3
+    assert poll.fields["worker_session_id"] == calls[2].answer.fields["worker_session_id"]
 
 
 @check("Passing refusals at the start are waited out", "O313", only="http")
