@@ -161,10 +161,10 @@ def unblock(using: str, origin: Origin, but: Iterable[OutboxMessage] = ()) -> in
 
     The status that blocked it is forgotten: what belongs to another identity is found out, and left to it, again.
     """
-    tried = [message.pk for message in but if _alias(message) == using]
-    rows = OutboxMessage.objects.using(using).blocked().filter(server=origin.server).exclude(pk__in=tried)
-    with dialect_of(using).writing():
-        return rows.update(status=Status.PENDING, due_at=dialect_of(using).now_ms(), sender="", last_status=None)
+    rows = OutboxMessage.objects.using(using).blocked().filter(server=origin.server)
+    found = set(rows.values_list("pk", flat=True))
+    tried = {message.pk for message in but if _alias(message) == using}  # looked at last: noted before it is written
+    return _make_due(using, rows, found - tried)
 
 
 def requeue(using: str, keys: Collection[int]) -> int:

@@ -68,12 +68,20 @@ class Rooms:
         self.slots = threading.BoundedSemaphore(concurrency)  # handlers at the same time, parked ones included
         self._lock = threading.Lock()
         self._refusal = ""
+        self._refused_at = 0.0
 
     def is_news(self, refusal: str) -> bool:
-        """Note how a loop's poll was refused, or with an empty text that it was not; return whether that is new."""
+        """Note how a loop's poll was refused; return whether no other loop has told of it."""
         with self._lock:
             is_news, self._refusal = refusal != self._refusal, refusal
+            self._refused_at = self.clock.monotonic()
             return is_news
+
+    def was_taken(self, began: float) -> None:
+        """Note that a poll was not refused; one that began before others were refused tells nothing."""
+        with self._lock:
+            if began >= self._refused_at:
+                self._refusal = ""
 
 
 class PollLoop:
@@ -125,7 +133,7 @@ class PollLoop:
             if isinstance(error, RefusedError) and not error.is_from_runtime:
                 rooms.session.doubt(session.session_id)  # somebody in between may have swallowed an assignment
             return self._refused(error)
-        rooms.is_news("")
+        rooms.was_taken(began)
         self.answered_at = rooms.clock.monotonic()
         self._progress.answered()
         rooms.vitals.tell("polls", "empty" if assignment is None else "task")

@@ -106,6 +106,23 @@ def test_another_refusal_and_one_that_comes_back_are_told_again(world: World, ca
     assert len(errors(caplog)) == 3
 
 
+def test_a_poll_that_began_before_others_were_refused_does_not_make_them_news(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    def meanwhile() -> None:
+        world.transport.during.clear()
+        world.clock.advance(1)
+        world.transport.script("poll", refusal(403))
+        PollLoop(world.rooms, 2).step()
+
+    world.transport.during["poll"] = meanwhile
+    world.loop.step()
+    world.transport.script("poll", refusal(403))
+    world.loop.step()
+
+    assert len(errors(caplog)) == 1
+
+
 def test_a_task_is_executed_and_its_result_delivered(world: World) -> None:
     assert world.receive(MESSAGE) == 0.0
 

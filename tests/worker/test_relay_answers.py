@@ -1,5 +1,6 @@
 import json
 import logging
+from collections.abc import Iterator
 
 import pytest
 
@@ -9,7 +10,7 @@ from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.outbox import Origin
 from orbit_django.protocol import Kind, Receipt
 from orbit_django.worker.relay import Sender
-from tests.worker.relaying import BIG, OTHER, Status, World, due, earn, levels, stored
+from tests.worker.relaying import BIG, OTHER, OWN, Status, World, due, earn, levels, stored
 from tests.worker.words import refusal
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
@@ -110,6 +111,17 @@ def test_what_was_blocked_before_the_relay_first_looked_is_not_tried_again() -> 
     admitted.append(True)
 
     assert [world.look() for _ in range(3)] == [0, 0, 0]
+    assert stored().status == Status.BLOCKED
+
+
+@pytest.mark.promise("D2")
+def test_what_is_blocked_while_the_relay_looks_is_not_tried_again(world: World) -> None:
+    def meanwhile() -> Iterator[OutboxMessage]:
+        world.transport.script("send", refusal(401))
+        world.relay.deliver(earn())
+        yield from ()
+
+    assert outbox.unblock("default", OWN, meanwhile()) == 0
     assert stored().status == Status.BLOCKED
 
 
