@@ -1,7 +1,8 @@
 """Run the suite on every database that answers: all of it on SQLite, the marked tests on the servers.
 
 Arguments are handed to pytest. `ORBIT_TEST_REQUIRE=sqlite,postgres,mariadb` turns a database that does not answer
-into a failure, `ORBIT_TEST_COVERAGE=1` measures. The last line sums up what ran.
+into a failure, `ORBIT_TEST_COVERAGE=1` measures, `ORBIT_TEST_WORKERS` says how many tests run side by side. The last
+line sums up what ran.
 """
 
 import os
@@ -20,6 +21,8 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
 from tests import databases
 
 NOTHING_COLLECTED = 5
+WORKERS = "4"  # most tests of processes wait most of the time, so that two cores do for them
+ALONE = {"-n", "-n0", "-n1", "-n2", "--pdb", "-s"}  # arguments that say otherwise
 
 
 def required() -> set[str]:
@@ -40,7 +43,8 @@ def command(name: str, report: str, arguments: list[str]) -> list[str]:
     """Return the pytest command for one database; on a server only the tests that are about databases run."""
     marked = [] if name == "sqlite" else ["-m", "databases"]
     measured = ["coverage", "run", "-m"] if os.environ.get("ORBIT_TEST_COVERAGE") else []
-    return [sys.executable, "-m", *measured, "pytest", f"--junitxml={report}", *marked, *arguments]
+    side_by_side = [] if ALONE & set(arguments) else ["-n", os.environ.get("ORBIT_TEST_WORKERS", WORKERS)]
+    return [sys.executable, "-m", *measured, "pytest", f"--junitxml={report}", *side_by_side, *marked, *arguments]
 
 
 def tally(report: Path) -> Counter[str]:
