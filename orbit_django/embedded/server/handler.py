@@ -160,7 +160,7 @@ class Connection(BaseHTTPRequestHandler):
 
     def _write(self, answer: Answer) -> None:
         self.close_connection = self.close_connection or answer.is_cut
-        lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}"]
+        lines = [f"HTTP/1.1 {answer.status} {HTTPStatus(answer.status).phrase}", f"date: {self.date_time_string()}"]
         if answer.content_type:
             lines.append(f"content-type: {answer.content_type}")
         if answer.version:

@@ -39,6 +39,7 @@ def test_the_shape_of_refusals(client: Client) -> None:
     for name in ("size", "path", "method"):
         assert replies[name].json["error"]["code"]
     assert all(reply.headers["x-orbit-api-version"] == "orbit-api/1" for reply in replies.values())
+    assert all(reply.headers["date"].endswith(" GMT") for reply in replies.values()), "to compare clocks with"
 
 
 def test_a_body_of_exactly_the_limit_is_taken(client: Client) -> None:
