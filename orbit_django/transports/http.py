@@ -34,7 +34,7 @@ _has_warned = threading.Event()  # one strange version header in a process is ne
 class HttpTransport:
     """The contract of a binding over HTTP; takes what HttpConnection takes."""
 
-    def __init__(self, server: str, *, credential: Callable[[], str | None], **options: str | None) -> None:
+    def __init__(self, server: str, *, credential: Callable[[], str | None], **options: Any) -> None:
         self._connection = HttpConnection(server, credential=credential, **options)
         self.server = self._connection.server
 
@@ -57,7 +57,7 @@ class HttpTransport:
         """Wait up to ``wait_ms`` for a task; None when there was none (O060 to O067)."""
         wait_ms = min(max(wait_ms, 1), MAX_WAIT_MS)
         body = json.dumps({"worker_session_id": session_id, "wait_ms": wait_ms})
-        answer = self._post("/v1/workers/poll", body, wait_ms / 1000 + POLL_EXTRA_SECONDS)
+        answer = self._post_often("/v1/workers/poll", body, wait_ms / 1000 + POLL_EXTRA_SECONDS)
         if answer.status == HTTPStatus.NO_CONTENT:
             return None
         self._check_session(answer)
@@ -71,7 +71,7 @@ class HttpTransport:
 
     def send(self, kind: Kind, body: str) -> Receipt:
         """Report an attempt with exactly this JSON text (O090 to O102)."""
-        answer = self._post(REPORT_PATHS[kind], body, CALL_SECONDS)
+        answer = self._post_often(REPORT_PATHS[kind], body, CALL_SECONDS)
         return self._read(answer, Receipt.from_wire, report=body)
 
     def unregister(self, session_id: str, *, timeout_seconds: float) -> None:
@@ -87,6 +87,13 @@ class HttpTransport:
     def _post(self, path: str, body: str, total_seconds: float) -> Answer:
         answer = self._connection.call(
             "POST", path, body, connect_seconds=min(CONNECT_SECONDS, total_seconds), total_seconds=total_seconds
+        )
+        _check_version(answer)
+        return answer
+
+    def _post_often(self, path: str, body: str, total_seconds: float) -> Answer:
+        answer = self._connection.post(
+            path, body, connect_seconds=min(CONNECT_SECONDS, total_seconds), total_seconds=total_seconds
         )
         _check_version(answer)
         return answer

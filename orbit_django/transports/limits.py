@@ -80,6 +80,30 @@ class TimedTlsSocket(_Timed, ssl.SSLSocket):
         super().do_handshake(block)
 
 
+def dial(host: str, port: int) -> TimedSocket:
+    """Connect to the first address of a host that answers, all of them within one limit; raise OSError."""
+    trouble: OSError = OSError("the name has no address")
+    for family, kind, protocol, _, address in _addresses(host, port):
+        dialled = TimedSocket(family, kind, protocol)
+        try:
+            dialled.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            dialled.settimeout(CALL.remaining())
+            dialled.connect(address)
+        except OSError as error:
+            dialled.close()
+            trouble = error
+        else:
+            return dialled
+    raise trouble
+
+
+def _addresses(host: str, port: int) -> list[Any]:
+    try:
+        return socket.getaddrinfo(host, port, type=socket.SOCK_STREAM)
+    except UnicodeError:  # a label that is empty or too long
+        raise socket.gaierror(socket.EAI_NONAME, "not a host name") from None
+
+
 class _Dialling:
     """What both kinds of connection share: how they connect, and when the request begins to leave."""
 
@@ -90,30 +114,14 @@ class _Dialling:
 
     def _new_conn(self) -> socket.socket:
         """Connect to the first address that answers, all of them within one limit."""
-        trouble: OSError = OSError("the name has no address")
-        for family, kind, protocol, _, address in self._addresses():
-            dialled = TimedSocket(family, kind, protocol)
-            try:
-                dialled.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-                dialled.settimeout(CALL.remaining())
-                dialled.connect(address)
-            except OSError as error:
-                dialled.close()
-                trouble = error
-            else:
-                return dialled
-        if isinstance(trouble, TimeoutError):
-            raise ConnectTimeoutError(self, "no connection in time") from trouble
-        raise NewConnectionError(self, "no connection") from trouble  # type: ignore[arg-type]  # mixed in
-
-    def _addresses(self) -> list[Any]:
         try:
-            return socket.getaddrinfo(self._dns_host.strip("[]"), self.port, type=socket.SOCK_STREAM)
+            return dial(self._dns_host.strip("[]"), self.port)
         except socket.gaierror as error:
             raise NameResolutionError(self.host, self, error) from error  # type: ignore[arg-type]  # mixed in
-        except UnicodeError:  # a label that is empty or too long
-            unknown = socket.gaierror(socket.EAI_NONAME, "not a host name")
-            raise NameResolutionError(self.host, self, unknown) from unknown  # type: ignore[arg-type]  # mixed in
+        except TimeoutError as error:
+            raise ConnectTimeoutError(self, "no connection in time") from error
+        except OSError as error:
+            raise NewConnectionError(self, "no connection") from error  # type: ignore[arg-type]  # mixed in
 
     def request(self, *args: Any, **options: Any) -> None:
         """Connect first, so that a failure to connect is known to be one, then send."""

@@ -25,6 +25,7 @@ def open_transport(settings: OrbitSettings) -> Transport:
             client_cert=settings.client_cert,
             client_key=settings.client_key,
             proxy=settings.proxy,
+            is_lean=True,
         )
     if "." not in settings.transport:
         raise ConfigurationError(f"TRANSPORT: {settings.transport!r} is unknown; expected 'http' or a dotted path")

@@ -9,14 +9,15 @@ from orbit_django.transports.answers import Answer
 from orbit_django.transports.connection import HttpConnection
 
 SECRET = "tok-SECRET-1"
+WAY = {"is_lean": False}  # how the tests' connections go; the fixture `way` has each test go both ways
 
 
 def connect(server: str, credential: str | None = None, **options) -> HttpConnection:
-    return HttpConnection(server, credential=lambda: credential, **options)
+    return HttpConnection(server, credential=lambda: credential, **WAY, **options)
 
 
-def post(connection: HttpConnection, body: str | None = "{}", *, total: float = 5.0, connecting: float = 2.0) -> Answer:
-    return connection.call("POST", "/v1/x", body, connect_seconds=connecting, total_seconds=total)
+def post(connection: HttpConnection, body: str = "{}", *, total: float = 5.0, connecting: float = 2.0) -> Answer:
+    return connection.post("/v1/x", body, connect_seconds=connecting, total_seconds=total)
 
 
 def failed(connection: HttpConnection, **options) -> NoAnswerError:

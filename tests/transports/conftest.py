@@ -2,6 +2,7 @@ import pytest
 import responses
 
 from orbit_django.transports.http import HttpTransport
+from tests.transports import calls
 from tests.transports.binding import SECRET, SERVER
 from tests.transports.certificates import Authority
 
@@ -20,3 +21,8 @@ def runtime():
 @pytest.fixture
 def transport() -> HttpTransport:
     return HttpTransport(SERVER, credential=lambda: SECRET)
+
+
+@pytest.fixture(params=["plain", "lean"])
+def way(request, monkeypatch) -> None:
+    monkeypatch.setitem(calls.WAY, "is_lean", request.param == "lean")

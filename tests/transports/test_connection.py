@@ -6,9 +6,12 @@ import pytest
 
 from orbit_django.exceptions import ConfigurationError, PayloadError
 from orbit_django.transports import connection as connection_module
+from orbit_django.transports import kept as kept_module
 from orbit_django.transports.connection import HttpConnection
 from tests.transports import wire
-from tests.transports.calls import SECRET, connect, failed, post
+from tests.transports.calls import SECRET, WAY, connect, failed, post
+
+pytestmark = pytest.mark.usefixtures("way")
 
 
 def test_sends_exactly_the_given_text_as_json() -> None:
@@ -39,7 +42,7 @@ def test_a_path_in_the_server_address_is_kept() -> None:
 def test_the_credential_is_asked_for_before_each_call() -> None:
     tokens = iter(["one", "two", None])
     with wire.serving() as server:
-        connection = HttpConnection(server.url, credential=lambda: next(tokens))
+        connection = HttpConnection(server.url, credential=lambda: next(tokens), **WAY)
         for _ in range(3):
             post(connection)
     assert [request.headers.get("authorization") for request in server.requests] == ["Bearer one", "Bearer two", None]
@@ -219,7 +222,8 @@ def test_an_error_quotes_nothing_of_what_the_caller_is_handling() -> None:
 
 
 def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(connection_module, "MAX_ANSWER_BYTES", 100_000)
+    for module in (connection_module, kept_module):
+        monkeypatch.setattr(module, "MAX_ANSWER_BYTES", 100_000)
     with wire.serving(wire.answer(b"a" * 100_001)) as server:
         error = failed(connect(server.url))
     assert error.is_maybe_processed

@@ -4,6 +4,8 @@ from tests.transports import wire
 from tests.transports.calls import assert_ends_in_time, connect, post
 from tests.transports.certificates import Authority
 
+pytestmark = pytest.mark.usefixtures("way")
+
 HEAD = b"HTTP/1.1 200 OK\r\n"
 SLOW = {
     "silent": wire.silence,

@@ -9,6 +9,8 @@ from tests.transports import wire
 from tests.transports.calls import SECRET, assert_ends_in_time, connect, failed, post
 from tests.transports.certificates import Authority
 
+pytestmark = pytest.mark.usefixtures("way")
+
 
 def test_https_works_with_the_given_authority(authority: Authority) -> None:
     with wire.serving(tls=authority.server_context()) as server:
