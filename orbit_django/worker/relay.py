@@ -11,11 +11,10 @@ import heapq
 import logging
 import queue
 import threading
-from collections import deque
 from collections.abc import Callable, Iterable
 from functools import partial
 
-from django.db import DatabaseError, InterfaceError, OperationalError
+from django.db import DatabaseError, InterfaceError
 
 from orbit_django import outbox
 from orbit_django.clock import Clock
@@ -28,6 +27,7 @@ from orbit_django.protocol import REASON_CONTRACT, Kind, Receipt
 from orbit_django.redaction import MET
 from orbit_django.transports.base import Transport
 from orbit_django.worker import housekeeping
+from orbit_django.worker.filing import GROUP_SECONDS, Filing
 from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.pace import TROUBLED_SECONDS, Lane, Pace
 from orbit_django.worker.runner import delay_after
@@ -58,7 +58,9 @@ class Relay:
         on_due: Callable[[], object] = lambda: None,
         is_admitted: Callable[[], bool] = lambda: True,
         vitals: Vitals | None = None,
+        group_seconds: float = GROUP_SECONDS,
     ) -> None:
+        self.filing = Filing(self._lost, group_seconds)
         self._transport = transport
         self._origin = origin
         self._aliases = tuple(aliases)
@@ -77,7 +79,6 @@ class Relay:
         self._busy = 0
         self._looks = 0
         self._due: list[float] = []  # when messages of this process fall due, on the monotonic clock
-        self._unfiled: deque[Callable[[], object]] = deque()  # answers that the database did not take yet
         self._fresh = set(self._aliases)  # aliases whose blocked messages were not tried with it yet
         self._tried: list[OutboxMessage] = []  # but for these
 
@@ -86,7 +87,7 @@ class Relay:
         if message.status != OutboxMessage.Status.PENDING or self._pace.take(Lane.FIRST):
             self.deliver(message)
         else:
-            self._file(partial(outbox.renew, message, 0))
+            self.filing.write(partial(outbox.renew, message, 0))
 
     def deliver(self, message: OutboxMessage) -> None:
         """Send a message once and file what came of it."""
@@ -107,7 +108,7 @@ class Relay:
             self._pace.answered()
             receipt = Receipt(answer.accepted, cut(self._redact(answer.reason), outbox.LIMIT_TEXT))
             self._log(message, receipt)
-            self._file(partial(outbox.settle, message, receipt))
+            self.filing.answered(message, receipt)
 
     def step(self) -> float:
         """Take what is due as far as there are senders; return the seconds until the next look."""
@@ -148,9 +149,7 @@ class Relay:
         return any(outbox.is_owed(using, self._origin) for using in self._aliases)
 
     def _look(self) -> int:
-        for _ in range(len(self._unfiled)):
-            if not self._file(self._unfiled.popleft()):
-                break
+        self.filing.flush()
         count = 0
         self._notice_identity()
         for using in self._turns():
@@ -208,7 +207,7 @@ class Relay:
         delay = delay_after(message.attempts + 1)
         if message.attempts + 1 in LOGGED_TRIES:
             logger.warning("a result got no answer", extra=self._about(message, error=text))
-        self._file(partial(outbox.postpone, message, delay, text))
+        self.filing.write(partial(outbox.postpone, message, delay, text))
         with self._lock:
             heapq.heappush(self._due, self._clock.monotonic() + delay)
         self._on_due()
@@ -219,37 +218,25 @@ class Relay:
         self._vitals.tell("delivery_attempts", "refused" if is_about_result else "blocked")
         logger.error("a result was refused", extra=self._about(message, error=text))
         if is_foreign:
-            self._file(partial(outbox.leave_to_owner, message, error, text))
+            self.filing.write(partial(outbox.leave_to_owner, message, error, text))
         elif is_about_result:
             self._pace.answered()
-            self._file(partial(self._follow_up, message, error, text))
+            self.filing.write(partial(self._follow_up, message, error, text))
         else:
             self._pace.unanswered()
             if self._fresh:  # the relay has not looked yet, and must not take this for one of an earlier worker
                 self._tried.append(message)
-            self._file(partial(outbox.block, message, error, text))
+            self.filing.write(partial(outbox.block, message, error, text))
 
     def _unsendable(self, message: OutboxMessage, text: str) -> None:
         """Set a row aside that is no report: somebody else than this package has written it."""
         logger.error("a message cannot be sent", extra=self._about(message, error=text))
-        self._file(partial(outbox.block, message, None, f"this row is no report that could be sent: {text}"))
+        self.filing.write(partial(outbox.block, message, None, f"this row is no report that could be sent: {text}"))
 
     def _follow_up(self, message: OutboxMessage, error: RefusedError, text: str) -> None:
         following = outbox.refuse(message, error, text)
         if following is not None:
             self.deliver(following)
-
-    def _file(self, write: Callable[[], object]) -> bool:
-        """Write what came of a try; what the database does not take now is kept until it does."""
-        try:
-            write()
-        except (OperationalError, InterfaceError) as error:
-            self._lost(error)
-            self._unfiled.append(write)
-            return False
-        except DatabaseError:  # it never will: let go of it, or it would hold up every other message
-            logger.exception("what came of a result could not be filed; it falls due again")
-        return True
 
     def _lost(self, error: Exception) -> None:
         if any(dialect_of(using).is_connection_lost(error) for using in self._aliases):

@@ -178,6 +178,7 @@ class Worker:
     def _side_rooms(self) -> Iterable[Loop]:
         yield self._claims
         yield Nudged(self._relay, self._nudge)
+        yield self._relay.filing
         yield from (Sender(self._relay, number) for number in range(1, self._relay.senders + 1))
         yield self._starts
         if self._burst is not None:

@@ -51,7 +51,7 @@ MUTANTS = (
     ),
     Mutant(
         "same bytes: each try is written anew",
-        "outbox",
+        "outbox/sending",
         (("    return body_of(message.token, Completion(message.record.output))",
           '    return body_of(message.token, Completion(message.record.output)) + " " * message.attempts'),),
     ),

@@ -42,7 +42,7 @@ class World:
             gate=self.gate,
             redact=lambda text: text.replace("SECRET", "****"),
             on_due=partial(self.due.append, True),
-            **options,
+            **{"group_seconds": 0, **options},
         )
         self.relay.step()  # what was blocked before it began
 

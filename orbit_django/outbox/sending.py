@@ -1,4 +1,4 @@
-"""The results that are owed to a runtime: append, claim what is due, settle. The only writer of its table.
+"""Messages on their way: append, claim what is due, settle.
 
 Nothing here touches the network. A message is held by one sender at a time, for longer than a call may take; what
 a dead sender held falls due by itself.
@@ -7,9 +7,8 @@ a dead sender held falls due by itself.
 from __future__ import annotations
 
 import json
-from collections.abc import Collection, Iterable
+from collections.abc import Collection
 from dataclasses import asdict, dataclass
-from datetime import datetime
 from typing import Any
 from uuid import uuid4
 
@@ -19,14 +18,13 @@ from django.utils import timezone
 
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import RefusedError
-from orbit_django.models import IdempotencyRecord, OutboxMessage, OutboxMessageQuerySet
+from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.payloads import body_of, cut, digest, encode_failure, failure_body, storable
 from orbit_django.protocol import Assignment, Code, Completion, Failure, Kind, Receipt
 
 HOLD_SECONDS = 15.0  # a sender's hold; a call takes at most 10 s
 GRACE_SECONDS = 2.0  # how long a due message is left to the worker that earned it
 LIMIT_TEXT = 2_000
-BATCH = 500  # rows changed by one statement
 
 Status = OutboxMessage.Status
 
@@ -103,7 +101,7 @@ def claim_due(
 
 def renew(message: OutboxMessage, seconds: float = HOLD_SECONDS) -> bool:
     """Hold a message anew for its sender, for 0 seconds to let go; return False when somebody else has taken it."""
-    using = _alias(message)
+    using = alias_of(message)
     with dialect_of(using).writing():
         rows = OutboxMessage.objects.using(using).pending().filter(pk=message.pk, sender=message.sender)
         return rows.update(due_at=dialect_of(using).now_ms(seconds)) == 1
@@ -115,15 +113,30 @@ def settle(message: OutboxMessage, receipt: Receipt) -> None:
     _close(message, status, accepted=receipt.accepted, reason=storable(receipt.reason, LIMIT_TEXT))
 
 
+def settle_accepted(using: str, keys: Collection[int]) -> None:
+    """File that the runtime accepted these reports, in one statement."""
+    rows = OutboxMessage.objects.using(using).pending().filter(pk__in=sorted(keys))
+    with dialect_of(using).writing():
+        rows.update(
+            status=Status.DELIVERED,
+            due_at=None,
+            sender="",
+            accepted=True,
+            reason="",
+            settled_at=timezone.now(),
+            attempts=F("attempts") + 1,
+        )
+
+
 def postpone(message: OutboxMessage, seconds: float, error: str) -> None:
     """Let go of a message that got no answer; it falls due again after that long."""
-    due_at = dialect_of(_alias(message)).now_ms(seconds)
+    due_at = dialect_of(alias_of(message)).now_ms(seconds)
     _write(message, due_at=due_at, sender="", last_error=storable(error, LIMIT_TEXT))
 
 
 def leave_to_owner(message: OutboxMessage, refusal: RefusedError, text: str) -> None:
     """Keep a message pending that only the identity which earned it may send."""
-    due_at = dialect_of(_alias(message)).now_ms()
+    due_at = dialect_of(alias_of(message)).now_ms()
     _write(message, due_at=due_at, sender="", last_status=refusal.status, last_error=storable(text, LIMIT_TEXT))
 
 
@@ -139,7 +152,7 @@ def refuse(message: OutboxMessage, refusal: RefusedError, text: str) -> OutboxMe
     A refused success is followed by a failure for the same token, so that the step ends. A failure that was too
     large is cut down and sent once more.
     """
-    using = _alias(message)
+    using = alias_of(message)
     is_too_large = refusal.status == 413
     if message.kind == Kind.FAIL and not (is_too_large and message.last_status != 413):
         _close(message, Status.REFUSED, last_status=refusal.status, reason=storable(text, LIMIT_TEXT))
@@ -156,67 +169,6 @@ def refuse(message: OutboxMessage, refusal: RefusedError, text: str) -> OutboxMe
         return _follow(message, encode_failure(failure, 2_048))
 
 
-def unblock(using: str, origin: Origin, but: Iterable[OutboxMessage] = ()) -> int:
-    """Let what is blocked, but for what this worker tried itself, be tried once more at a start; return how many.
-
-    The status that blocked it is forgotten: what belongs to another identity is found out, and left to it, again.
-    """
-    rows = OutboxMessage.objects.using(using).blocked().filter(server=origin.server)
-    found = set(rows.values_list("pk", flat=True))
-    tried = {message.pk for message in but if _alias(message) == using}  # looked at last: noted before it is written
-    return _make_due(using, rows, found - tried)
-
-
-def requeue(using: str, keys: Collection[int]) -> int:
-    """Let the blocked ones of these messages be tried once more by anybody, as a person asked; return how many.
-
-    The status that blocked them is forgotten: a 403 would go on reserving them for a worker that may be gone.
-    """
-    return _make_due(using, OutboxMessage.objects.using(using).blocked(), keys)
-
-
-def requeue_all(using: str) -> int:
-    """Let every blocked message be tried once more by anybody; return how many."""
-    rows = OutboxMessage.objects.using(using).blocked().filter(settled_at__isnull=True)  # by its index
-    return requeue(using, rows.values_list("pk", flat=True))
-
-
-def move(using: str, old: str, new: str) -> tuple[int, int]:
-    """Give the unanswered messages of one runtime to another; return how many, and how many were left.
-
-    What is left is being sent at this moment.
-    """
-    rows = OutboxMessage.objects.using(using).undelivered().filter(server=old, settled_at__isnull=True)
-    is_free = Q(sender="") | Q(due_at__isnull=True) | Q(due_at__lte=dialect_of(using).now_ms())
-    free = rows.filter(is_free)
-    return _make_due(using, free, free.values_list("pk", flat=True), server=new), rows.count()
-
-
-def discard(using: str, records: Collection[int], *, is_dry_run: bool = False) -> int:
-    """Remove the answered messages of records that are about to go, or only count them; return how many."""
-    rows = OutboxMessage.objects.using(using).answered().filter(record_id__in=records)
-    return rows.count() if is_dry_run else rows._raw_delete(using)
-
-
-def prunable_count(using: str, before: datetime) -> int:
-    """Return how many messages without a record were answered before that time."""
-    return _without_record(using, before).count()
-
-
-def prune(using: str, before: datetime, limit: int) -> int:
-    """Remove up to ``limit`` messages without a record that were answered before that time; return how many."""
-    rows = _without_record(using, before)
-    keys = list(rows.order_by("settled_at", "pk").values_list("pk", flat=True)[:limit])
-    with dialect_of(using).writing():
-        return rows.filter(pk__in=keys)._raw_delete(using) if keys else 0
-
-
-def counts(using: str) -> dict[str, int]:
-    """Return how many messages there are in each state."""
-    rows = OutboxMessage.objects.using(using)
-    return {status.value: rows.filter(status=status).count() for status in Status}
-
-
 def is_owed(using: str, origin: Origin) -> bool:
     """Return whether a message of this worker has no answer yet, held or not."""
     rows = OutboxMessage.objects.using(using).filter(due_at__isnull=False, **asdict(origin))
@@ -229,30 +181,14 @@ def sendable_count(using: str, origin: Origin) -> int:
     return rows.filter(Q(worker_id=origin.worker_id) | ~Q(last_status=403)).count()
 
 
-def _make_due(using: str, rows: OutboxMessageQuerySet, keys: Iterable[int], **changes: object) -> int:
-    """Let those of these messages that still are among the rows be sent by anybody, a batch at a time."""
-    dialect = dialect_of(using)
-    wanted, count = sorted(keys), 0
-    for start in range(0, len(wanted), BATCH):
-        batch = rows.filter(pk__in=wanted[start : start + BATCH])
-        with dialect.writing():
-            count += batch.update(
-                status=Status.PENDING, due_at=dialect.now_ms(), sender="", last_status=None, **changes
-            )
-    return count
-
-
-def _without_record(using: str, before: datetime) -> OutboxMessageQuerySet:
-    return OutboxMessage.objects.using(using).answered().filter(record__isnull=True, settled_at__lt=before)
-
-
-def _alias(message: OutboxMessage) -> str:
+def alias_of(message: OutboxMessage) -> str:
+    """Return the database that a message is in."""
     return message._state.db or "default"
 
 
 def _write(message: OutboxMessage, **changes: object) -> None:
     """Change a message that is still pending, counting the try."""
-    using = _alias(message)
+    using = alias_of(message)
     with dialect_of(using).writing():
         rows = OutboxMessage.objects.using(using).filter(pk=message.pk, status=Status.PENDING)
         rows.update(attempts=F("attempts") + 1, **changes)
@@ -274,7 +210,7 @@ def _cut_down(message: OutboxMessage) -> str:
 def _follow(message: OutboxMessage, error: str) -> OutboxMessage:
     """Write the failure that follows a refused success."""
     return _insert(
-        _alias(message),
+        alias_of(message),
         record=message.record,
         token=message.token,
         token_hash=message.token_hash,

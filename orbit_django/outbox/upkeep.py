@@ -1,0 +1,92 @@
+"""Messages in the hands of people and of time: unblock, requeue, move to another runtime, count, remove."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+from datetime import datetime
+
+from django.db.models import Q
+
+from orbit_django.dialects import dialect_of
+from orbit_django.models import OutboxMessage, OutboxMessageQuerySet
+from orbit_django.outbox.sending import Origin, Status, alias_of
+
+BATCH = 500  # rows changed by one statement
+
+
+def unblock(using: str, origin: Origin, but: Iterable[OutboxMessage] = ()) -> int:
+    """Let what is blocked, but for what this worker tried itself, be tried once more at a start; return how many.
+
+    The status that blocked it is forgotten: what belongs to another identity is found out, and left to it, again.
+    """
+    rows = OutboxMessage.objects.using(using).blocked().filter(server=origin.server)
+    found = set(rows.values_list("pk", flat=True))
+    tried = {message.pk for message in but if alias_of(message) == using}  # looked at last: noted before it is written
+    return _make_due(using, rows, found - tried)
+
+
+def requeue(using: str, keys: Collection[int]) -> int:
+    """Let the blocked ones of these messages be tried once more by anybody, as a person asked; return how many.
+
+    The status that blocked them is forgotten: a 403 would go on reserving them for a worker that may be gone.
+    """
+    return _make_due(using, OutboxMessage.objects.using(using).blocked(), keys)
+
+
+def requeue_all(using: str) -> int:
+    """Let every blocked message be tried once more by anybody; return how many."""
+    rows = OutboxMessage.objects.using(using).blocked().filter(settled_at__isnull=True)  # by its index
+    return requeue(using, rows.values_list("pk", flat=True))
+
+
+def move(using: str, old: str, new: str) -> tuple[int, int]:
+    """Give the unanswered messages of one runtime to another; return how many, and how many were left.
+
+    What is left is being sent at this moment.
+    """
+    rows = OutboxMessage.objects.using(using).undelivered().filter(server=old, settled_at__isnull=True)
+    is_free = Q(sender="") | Q(due_at__isnull=True) | Q(due_at__lte=dialect_of(using).now_ms())
+    free = rows.filter(is_free)
+    return _make_due(using, free, free.values_list("pk", flat=True), server=new), rows.count()
+
+
+def discard(using: str, records: Collection[int], *, is_dry_run: bool = False) -> int:
+    """Remove the answered messages of records that are about to go, or only count them; return how many."""
+    rows = OutboxMessage.objects.using(using).answered().filter(record_id__in=records)
+    return rows.count() if is_dry_run else rows._raw_delete(using)
+
+
+def prunable_count(using: str, before: datetime) -> int:
+    """Return how many messages without a record were answered before that time."""
+    return _without_record(using, before).count()
+
+
+def prune(using: str, before: datetime, limit: int) -> int:
+    """Remove up to ``limit`` messages without a record that were answered before that time; return how many."""
+    rows = _without_record(using, before)
+    keys = list(rows.order_by("settled_at", "pk").values_list("pk", flat=True)[:limit])
+    with dialect_of(using).writing():
+        return rows.filter(pk__in=keys)._raw_delete(using) if keys else 0
+
+
+def counts(using: str) -> dict[str, int]:
+    """Return how many messages there are in each state."""
+    rows = OutboxMessage.objects.using(using)
+    return {status.value: rows.filter(status=status).count() for status in Status}
+
+
+def _make_due(using: str, rows: OutboxMessageQuerySet, keys: Iterable[int], **changes: object) -> int:
+    """Let those of these messages that still are among the rows be sent by anybody, a batch at a time."""
+    dialect = dialect_of(using)
+    wanted, count = sorted(keys), 0
+    for start in range(0, len(wanted), BATCH):
+        batch = rows.filter(pk__in=wanted[start : start + BATCH])
+        with dialect.writing():
+            count += batch.update(
+                status=Status.PENDING, due_at=dialect.now_ms(), sender="", last_status=None, **changes
+            )
+    return count
+
+
+def _without_record(using: str, before: datetime) -> OutboxMessageQuerySet:
+    return OutboxMessage.objects.using(using).answered().filter(record__isnull=True, settled_at__lt=before)
