@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 from collections.abc import Collection
 from datetime import datetime
+from typing import Any
 from uuid import uuid4
 
 from django.db.models import F, Q
@@ -18,7 +19,7 @@ from django.utils import timezone
 from orbit_django.dialects import dialect_of
 from orbit_django.dialects.base import Claimed, Dialect
 from orbit_django.exceptions import ClaimLostError, PayloadTooLargeError, TransactionEndedError
-from orbit_django.models import IdempotencyRecord
+from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.payloads import compact, storable
 from orbit_django.protocol import Code, Failure
 from orbit_django.verdicts import Busy, Claim, Conflict, Key, Poison, Stored, Verdict
@@ -89,8 +90,12 @@ def discount_run(key: Key) -> None:
     rows.update(redeliveries=F("redeliveries") - 1)
 
 
-def finish(claim: Claim, *, output: str | None = None, error: str | None = None) -> IdempotencyRecord:
+def finish(
+    claim: Claim, *, output: str | None = None, error: str | None = None, report: OutboxMessage | None = None
+) -> IdempotencyRecord:
     """Store the outcome under the claim: the JSON text of a success, or of a failure's fields.
+
+    A ``report`` is inserted along, and has a key then, where the database can do both at once.
 
     Raises TransactionEndedError when the claim does not hold any more: the handler ended the transaction, or
     another owner has taken the key over; PayloadTooLargeError when the database does not take so much at once.
@@ -104,18 +109,16 @@ def finish(claim: Claim, *, output: str | None = None, error: str | None = None)
         "lease_ms": None,
         "finished_at": timezone.now(),
     }
-    rows = IdempotencyRecord.objects.using(claim.using).running().filter(pk=record.pk, owner=claim.owner)
     dialect = dialect_of(claim.using)
     try:
-        guard = dialect.check_guard() if not claim.is_leased else None
-        count = (rows if guard is None else rows.filter(guard)).update(**changes)
+        is_written = _write_outcome(claim, dialect, changes, report)
     except DatabaseError as refusal:
         if dialect.is_connection_lost(refusal) or dialect.is_transient(refusal):
             raise
         if dialect.is_too_large(refusal):
             raise PayloadTooLargeError(len(output or error or "")) from refusal
         raise TransactionEndedError(ENDED) from refusal
-    if count != 1:
+    if not is_written:
         raise TransactionEndedError(ENDED)
     for name, value in changes.items():
         setattr(record, name, value)
@@ -127,6 +130,17 @@ ENDED = (
     "ROLLBACK, by a statement that commits implicitly, by a database error that was caught, or by closing the "
     "connection; with atomic=False a handler may do as it likes"
 )
+
+
+def _write_outcome(claim: Claim, dialect: Dialect, changes: dict[str, Any], report: OutboxMessage | None) -> bool:
+    """Write it as long as the claim holds; return whether it did."""
+    if report is not None:
+        done = dialect.finish_and_report(claim.record, changes, report, is_guarded=not claim.is_leased)
+        if done is not None:
+            return done
+    rows = IdempotencyRecord.objects.using(claim.using).running().filter(pk=claim.record.pk, owner=claim.owner)
+    guard = None if claim.is_leased else dialect.check_guard()
+    return (rows if guard is None else rows.filter(guard)).update(**changes) == 1
 
 
 def fence(claim: Claim) -> None:

@@ -17,7 +17,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
 from django.db.utils import DatabaseError, InterfaceError, InternalError, OperationalError
 
-from orbit_django.models import IdempotencyRecord
+from orbit_django.models import IdempotencyRecord, OutboxMessage
 
 
 class Claimed(Enum):
@@ -75,6 +75,16 @@ class Dialect(ABC):
     @abstractmethod
     def check_guard(self) -> models.Q | None:
         """Raise DatabaseError when the marked transaction has ended; return what the finish must demand as well."""
+
+    def finish_and_report(
+        self, record: IdempotencyRecord, changes: dict[str, Any], message: OutboxMessage, *, is_guarded: bool
+    ) -> bool | None:
+        """Change a record that runs under its owner, and insert the report, in one statement; None where it takes two.
+
+        Sets ``message.pk``. Returns False, with nothing written, when the owner is another by now; ``is_guarded``
+        is for a claim that lives and dies with the open transaction.
+        """
+        return None
 
     @contextmanager
     def writing(self) -> Iterator[None]:
@@ -143,21 +153,27 @@ class Dialect(ABC):
     @abstractmethod
     def _is_lost(self, code: Any) -> bool: ...
 
-    def _columns(
+    def _claimed_columns(
         self, record: IdempotencyRecord, lease_seconds: float | None
     ) -> tuple[list[str], list[str], list[Any]]:
-        """Return column names, placeholders and values of an INSERT of the record."""
+        """Return column names, placeholders and values of an INSERT of the record, whose lease begins now."""
+        record.lease_ms = None if lease_seconds is None else self.now_ms(lease_seconds)
+        return self._columns(record)
+
+    def _columns(self, row: models.Model) -> tuple[list[str], list[str], list[Any]]:
+        """Return column names, placeholders and values of an INSERT of a row; raw expressions stay what they are."""
         names, marks, values = [], [], []
-        for field in record._meta.concrete_fields:
+        for field in row._meta.concrete_fields:
             if field.primary_key:
                 continue
             names.append(self.connection.ops.quote_name(str(field.column)))
-            if field.attname == "lease_ms" and lease_seconds is not None:
-                marks.append(f"({self.now_ms_sql} + %s)")
-                values.append(int(lease_seconds * 1000))
+            value = getattr(row, field.attname)
+            if isinstance(value, RawSQL):
+                marks.append(value.sql)
+                values.extend(value.params)
             else:
                 marks.append(self._mark(field))
-                values.append(field.get_db_prep_save(getattr(record, field.attname), self.connection))
+                values.append(field.get_db_prep_save(value, self.connection))
         return names, marks, values
 
     def _mark(self, field: models.Field[Any, Any]) -> str:

@@ -38,7 +38,7 @@ class MysqlDialect(SavepointGuard):
 
         INSERT IGNORE would also cut a text that is too long, so every bounded column is given a text that fits.
         """
-        names, marks, values = self._columns(record, lease_seconds)
+        names, marks, values = self._claimed_columns(record, lease_seconds)
         sql = (
             f"{self._no_wait()}INSERT IGNORE INTO {table_of(self.connection)} ({', '.join(names)})"
             f" VALUES ({', '.join(marks)}){' RETURNING id' if self._is_mariadb else ''}"

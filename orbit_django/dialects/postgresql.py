@@ -8,8 +8,9 @@ from django.db import models
 from django.db.models.expressions import RawSQL
 
 from orbit_django.dialects.base import Claimed, Dialect, table_of
-from orbit_django.models import IdempotencyRecord
+from orbit_django.models import IdempotencyRecord, OutboxMessage
 
+SAME_TRANSACTION = "xmin = pg_current_xact_id()::xid"  # the open one wrote the row
 LOCK_SEED = 0x0B17  # keeps our advisory locks apart from other uses of the same texts
 
 
@@ -26,7 +27,7 @@ class PostgresqlDialect(Dialect):
         An owner that died has lost the lock with its transaction. Only inserts of this very form never wait for
         each other, so no other statement may insert records.
         """
-        names, marks, values = self._columns(record, lease_seconds)
+        names, marks, values = self._claimed_columns(record, lease_seconds)
         sql = (
             f"INSERT INTO {table_of(self.connection)} ({', '.join(names)}) SELECT {', '.join(marks)} "
             "FROM (SELECT %s::varchar AS key OFFSET 0) AS wanted "
@@ -47,8 +48,39 @@ class PostgresqlDialect(Dialect):
         """Demand that the row was written by the transaction that finishes it; inside a savepoint there is no way."""
         if self.connection.savepoint_ids:
             return None
-        same = RawSQL("(xmin = pg_current_xact_id()::xid)", [], output_field=models.BooleanField())
+        same = RawSQL(f"({SAME_TRANSACTION})", [], output_field=models.BooleanField())
         return models.Q(same)
+
+    def finish_and_report(
+        self, record: IdempotencyRecord, changes: dict[str, Any], message: OutboxMessage, *, is_guarded: bool
+    ) -> bool | None:
+        """Let the INSERT read the key that the UPDATE gives back: no row, no message."""
+        message.record_id = record.pk
+        names, marks, values = self._columns(message)
+        sets, given = self._changes(record, changes)
+        same = f" AND {SAME_TRANSACTION}" if is_guarded and not self.connection.savepoint_ids else ""
+        sql = (
+            f"WITH finished AS (UPDATE {table_of(self.connection)} SET {', '.join(sets)} "
+            f"WHERE id = %s AND owner = %s AND status = 'running'{same} RETURNING id) "
+            f"INSERT INTO {self.connection.ops.quote_name(message._meta.db_table)} ({', '.join(names)}) "
+            f"SELECT {', '.join(marks)} FROM finished RETURNING id"
+        )
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, [*given, record.pk, record.owner, *values])
+            row = cursor.fetchone()
+        if row is not None:
+            message.pk = row[0]
+            message._state.db, message._state.adding = self.connection.alias, False
+        return row is not None
+
+    def _changes(self, record: IdempotencyRecord, changes: dict[str, Any]) -> tuple[list[str], list[Any]]:
+        """Return the assignments of an UPDATE, and their values."""
+        sets, values = [], []
+        for field in record._meta.concrete_fields:
+            if field.attname in changes:
+                sets.append(f"{self.connection.ops.quote_name(str(field.column))} = %s")
+                values.append(field.get_db_prep_save(changes[field.attname], self.connection))
+        return sets, values
 
     def prepare(self) -> None:
         """Let the server notice within half a minute that this machine has vanished."""

@@ -49,7 +49,7 @@ class SqliteDialect(SavepointGuard):
 
     def claim(self, record: IdempotencyRecord, lease_seconds: float | None) -> Claimed:
         """Insert unless present; as first statement it also makes this transaction the one writer."""
-        names, marks, values = self._columns(record, lease_seconds)
+        names, marks, values = self._claimed_columns(record, lease_seconds)
         sql = (
             f"INSERT OR IGNORE INTO {table_of(self.connection)} ({', '.join(names)}) "
             f"VALUES ({', '.join(marks)}) RETURNING id"

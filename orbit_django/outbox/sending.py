@@ -44,9 +44,13 @@ def append(
 
     ``error`` is a failure's fields as text; without it the report completes the token with the record's output.
     """
-    return _insert(
+    return add(draft(assignment, origin, using=using, error=error), record, using)
+
+
+def draft(assignment: Assignment, origin: Origin, *, using: str, error: str | None = None) -> OutboxMessage:
+    """Return the report of an outcome as it will be written."""
+    return _held(
         using,
-        record=record,
         token=assignment.token,
         token_hash=digest(assignment.token),
         kind=Kind.COMPLETE if error is None else Kind.FAIL,
@@ -56,6 +60,14 @@ def append(
         worker_id=origin.worker_id,
         server=origin.server,
     )
+
+
+def add(message: OutboxMessage, record: IdempotencyRecord | None, using: str) -> OutboxMessage:
+    """Write a draft into the open transaction, unless it was written along with its record."""
+    message.record = record
+    if message._state.adding:
+        message.save(using=using, force_insert=True)
+    return message
 
 
 def find(assignment: Assignment, using: str) -> OutboxMessage | None:
@@ -209,9 +221,9 @@ def _cut_down(message: OutboxMessage) -> str:
 
 def _follow(message: OutboxMessage, error: str) -> OutboxMessage:
     """Write the failure that follows a refused success."""
-    return _insert(
-        alias_of(message),
-        record=message.record,
+    using = alias_of(message)
+    following = _held(
+        using,
         token=message.token,
         token_hash=message.token_hash,
         kind=Kind.FAIL,
@@ -221,16 +233,15 @@ def _follow(message: OutboxMessage, error: str) -> OutboxMessage:
         worker_id=message.worker_id,
         server=message.server,
     )
+    return add(following, message.record, using)
 
 
-def _insert(using: str, **fields: Any) -> OutboxMessage:
-    """Write a new message that its writer is about to send."""
-    message = OutboxMessage(
+def _held(using: str, **fields: Any) -> OutboxMessage:
+    """Return a new message that its writer is about to send."""
+    return OutboxMessage(
         status=Status.PENDING,
         due_at=dialect_of(using).now_ms(HOLD_SECONDS),
         sender=uuid4().hex,
         created_at=timezone.now(),
         **fields,
     )
-    message.save(using=using, force_insert=True)
-    return message

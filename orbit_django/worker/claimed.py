@@ -88,8 +88,7 @@ class ClaimedRun:
         """Store an outcome under its claim; a key that has a new owner by now is asked again from the start."""
         try:
             with Enclosure(delivery.using):
-                record = idempotency.finish(claim, output=output, error=error)
-                return self._ledger.append(delivery, record, error)
+                return self._ledger.store(delivery, claim, output=output, error=error)
         except TransactionEndedError:
             logger.warning("the claim was lost; the outcome is not recorded", extra=about(delivery.assignment))
             return Deferred.PARKED

@@ -63,13 +63,20 @@ class Ledger:
         """Write the report of an outcome into the open transaction."""
         return outbox.append(delivery.assignment, self.origin, using=delivery.using, record=record, error=error)
 
+    def store(
+        self, delivery: Delivery, claim: Claim, *, output: str | None = None, error: str | None = None
+    ) -> OutboxMessage:
+        """Store an outcome and its report in the open transaction."""
+        report = outbox.draft(delivery.assignment, self.origin, using=delivery.using, error=error)
+        record = idempotency.finish(claim, output=output, error=error, report=report)
+        return outbox.add(report, record, delivery.using)
+
     def succeed(self, delivery: Delivery, claim: Claim, output: str) -> Result:
-        """Store a success and its report in the open transaction; raise HandlerError when they are too large for it."""
+        """Store a success; raise HandlerError when it is too large for the database."""
         try:
-            record = idempotency.finish(claim, output=output)
+            return self.store(delivery, claim, output=output)
         except PayloadTooLargeError as error:
             raise HandlerError from error
-        return self.append(delivery, record)
 
     def still_held(self, message: Result, began: float) -> Result:
         """Return the message, or DROPPED when the commit and the hooks took so long that another sender has it."""
@@ -167,4 +174,4 @@ class Ledger:
             verdict = self.begin(delivery)
             if not isinstance(verdict, Claim):
                 return self.replay(delivery, verdict)
-            return self.append(delivery, idempotency.finish(verdict, error=error), error)
+            return self.store(delivery, verdict, error=error)

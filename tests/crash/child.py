@@ -52,7 +52,7 @@ def arm(step: str) -> None:
         "executor": (atomic.AtomicRun, "run", before),
         "idempotency": (idempotency, "begin", after),
         "handler": (ledger, "invoke", after),
-        "outbox": (outbox, "append", after),
+        "outbox": (outbox, "add", after),
         "relay": (HttpTransport, "send", before),
         "receipt": (HttpTransport, "send", after),
     }
