@@ -11,6 +11,7 @@ import inspect
 import typing
 from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
+from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
 
@@ -54,7 +55,7 @@ class Task:
     @property
     def takes_context(self) -> bool:
         """Whether the handler wants ``(input, ctx)`` or only ``(input)``."""
-        return len(_positional(self.function)) > 1
+        return _takes_context(self.function)
 
 
 class Registry:
@@ -175,6 +176,11 @@ def _check_function(function: Callable[..., Any]) -> None:
     inner = inspect.unwrap(function)
     if inspect.isgeneratorfunction(inner) or inspect.isasyncgenfunction(inner):
         raise ConfigurationError("a handler returns its result, it does not yield")
+
+
+@cache  # asked for each task
+def _takes_context(function: Callable[..., Any]) -> bool:
+    return len(_positional(function)) > 1
 
 
 def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:

@@ -10,7 +10,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Iterator
 from contextlib import contextmanager
 from enum import Enum
-from typing import Any, ClassVar
+from typing import Any, ClassVar, NamedTuple
 
 from django.db import models
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -26,6 +26,18 @@ class Claimed(Enum):
     NEW = "new"  # inserted: the key is this transaction's
     PRESENT = "present"  # not inserted: there is a row, or somebody else's transaction may be making one
     BUSY = "busy"  # somebody else's open transaction owns the key
+
+
+PLAIN = frozenset({str, int, bool, type(None)})  # values that every driver takes as they are
+
+
+class Column(NamedTuple):
+    """One column of a table, as an INSERT needs it."""
+
+    name: str  # quoted
+    attname: str
+    mark: str
+    field: models.Field[Any, Any]
 
 
 class Dialect(ABC):
@@ -163,18 +175,25 @@ class Dialect(ABC):
     def _columns(self, row: models.Model) -> tuple[list[str], list[str], list[Any]]:
         """Return column names, placeholders and values of an INSERT of a row; raw expressions stay what they are."""
         names, marks, values = [], [], []
-        for field in row._meta.concrete_fields:
-            if field.primary_key:
-                continue
-            names.append(self.connection.ops.quote_name(str(field.column)))
-            value = getattr(row, field.attname)
+        for column in self._layout(type(row)):
+            names.append(column.name)
+            value = getattr(row, column.attname)
             if isinstance(value, RawSQL):
                 marks.append(value.sql)
                 values.extend(value.params)
             else:
-                marks.append(self._mark(field))
-                values.append(field.get_db_prep_save(value, self.connection))
+                marks.append(column.mark)
+                values.append(value if type(value) in PLAIN else column.field.get_db_prep_save(value, self.connection))
         return names, marks, values
+
+    def _layout(self, model: type[models.Model]) -> list[Column]:
+        """Return the columns of a table but for its key; looked up once for each database."""
+        known: dict[type[models.Model], list[Column]] = self.connection.__dict__.setdefault("orbit_layouts", {})
+        if model not in known:
+            fields = [field for field in model._meta.concrete_fields if not field.primary_key]
+            quote = self.connection.ops.quote_name
+            known[model] = [Column(quote(str(each.column)), each.attname, self._mark(each), each) for each in fields]
+        return known[model]
 
     def _mark(self, field: models.Field[Any, Any]) -> str:
         return "%s"

@@ -76,10 +76,10 @@ class PostgresqlDialect(Dialect):
     def _changes(self, record: IdempotencyRecord, changes: dict[str, Any]) -> tuple[list[str], list[Any]]:
         """Return the assignments of an UPDATE, and their values."""
         sets, values = [], []
-        for field in record._meta.concrete_fields:
-            if field.attname in changes:
-                sets.append(f"{self.connection.ops.quote_name(str(field.column))} = %s")
-                values.append(field.get_db_prep_save(changes[field.attname], self.connection))
+        for column in self._layout(type(record)):
+            if column.attname in changes:
+                sets.append(f"{column.name} = %s")
+                values.append(column.field.get_db_prep_save(changes[column.attname], self.connection))
         return sets, values
 
     def prepare(self) -> None:

@@ -100,8 +100,10 @@ class HttpTransport:
 
     def _check_session(self, answer: Answer) -> None:
         """Raise UnknownSessionError when the runtime itself says so; a proxy's 404 says nothing (O150)."""
+        if answer.status != HTTPStatus.NOT_FOUND:
+            return
         code, message = answer.error() or ("", "")
-        if answer.status == HTTPStatus.NOT_FOUND and code == UNKNOWN_SESSION:
+        if code == UNKNOWN_SESSION:
             raise UnknownSessionError(self._connection.redact(message)[:500])
 
     def _read(

@@ -10,12 +10,13 @@ import select
 import ssl
 import threading
 import zlib
-from collections.abc import Mapping
-from http.client import HTTPException, HTTPResponse
-from typing import NamedTuple, cast
+from http import HTTPStatus
+from http.client import HTTPException, HTTPResponse, LineTooLong
+from typing import IO, NamedTuple
 from urllib.parse import urlsplit
 
 import requests
+from requests.structures import CaseInsensitiveDict
 
 from orbit_django.exceptions import NoAnswerError
 from orbit_django.protocol import SDK
@@ -25,6 +26,7 @@ from orbit_django.transports.limits import CALL, TimedSocket, dial
 MAX_ANSWER_BYTES = 64 * 1024 * 1024
 CHUNK_BYTES = 65_536
 MAX_HEADS = 12
+MAX_FIELDS, MAX_LINE_BYTES = 100, 65_536
 ONE_PIECE_BYTES = 65_536  # head and body up to here leave together
 
 HEADERS = {"user-agent": SDK, "accept": "application/json", "accept-encoding": "identity"}  # of either way
@@ -123,16 +125,54 @@ class KeptConnection:
     def _receive(self) -> tuple[Answer, bool]:
         """Read one answer; return it, and whether the connection may be used again."""
         assert self._socket is not None  # noqa: S101  (it was just written to)
-        with HTTPResponse(self._socket, method="POST") as response:
+        with _Response(self._socket, method="POST") as response:
             response.begin()
-            body = _decoded(_read(response), response.headers.get("content-encoding", ""))
-            headers = cast(Mapping[str, str], response.headers)  # as far as an answer uses one
-            return Answer(response.status, headers, body), not response.will_close
+            body = _decoded(_read(response), response.fields.get("content-encoding", ""))
+            return Answer(response.status, response.fields, body), not response.will_close
 
     def _drop(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
+
+
+class _Response(HTTPResponse):
+    """A response whose header is read without the parser of mails, which takes longer than all the rest."""
+
+    def begin(self) -> None:
+        """Read the status and the header of the final answer."""
+        while True:
+            version, self.status, self.reason = self._read_status()  # type: ignore[attr-defined]  # not in its stubs
+            self.fields = _fields(self.fp)
+            if self.status >= HTTPStatus.OK:
+                break
+        self.version = 11 if version != "HTTP/1.0" else 10
+        self.chunked = "chunked" in self.fields.get("transfer-encoding", "").lower()
+        self.chunk_left = None
+        self.length = self._told_length()
+        said = self.fields.get("connection", "").lower()
+        is_kept = "close" not in said and (self.version == 11 or "keep-alive" in said)
+        self.will_close = not is_kept or (self.length is None and not self.chunked)
+
+    def _told_length(self) -> int | None:
+        if self.status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
+            return 0
+        told = self.fields.get("content-length", "")
+        return int(told) if told.isascii() and told.isdigit() and not self.chunked else None
+
+
+def _fields(stream: IO[bytes]) -> CaseInsensitiveDict[str]:
+    """Read the lines of a header; raise HTTPException when they are none, or too many."""
+    fields: CaseInsensitiveDict[str] = CaseInsensitiveDict()
+    for _ in range(MAX_FIELDS):
+        line = stream.readline(MAX_LINE_BYTES + 1)
+        if len(line) > MAX_LINE_BYTES:
+            raise LineTooLong("header line")
+        if line in (b"\r\n", b"\n", b""):
+            return fields
+        name, _, value = line.decode("latin-1").partition(":")
+        fields[name] = value.strip()
+    raise HTTPException(f"more than {MAX_FIELDS} header lines")
 
 
 def _read(response: HTTPResponse) -> bytes:

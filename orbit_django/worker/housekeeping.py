@@ -3,16 +3,33 @@
 from __future__ import annotations
 
 import contextlib
+import time
 
 from django.db import connections
+from django.db.backends.base.base import BaseDatabaseWrapper
+
+REST_SECONDS = 5.0  # a connection that was well so lately is not asked again whether it is (CONN_HEALTH_CHECKS)
 
 
 def before_task() -> None:
     """Drop connections that are broken or too old; never inside somebody's transaction."""
     for connection in connections.all(initialized_only=True):
-        if not connection.in_atomic_block:
-            connection.queries_log.clear()
+        if connection.in_atomic_block:
+            continue
+        connection.queries_log.clear()
+        if connection.connection is not None:
+            had_errors = connection.errors_occurred
             connection.close_if_unusable_or_obsolete()
+            _spare_checks(connection, had_errors=had_errors)
+
+
+def _spare_checks(connection: BaseDatabaseWrapper, *, had_errors: bool) -> None:
+    """Have a connection checked after a rest, not for each task; one that breaks between is retried like any other."""
+    now = time.monotonic()
+    rested = now - getattr(connection, "orbit_seen_at", 0.0)
+    connection.orbit_seen_at = now  # type: ignore[attr-defined]  # ours alone
+    if rested < REST_SECONDS and not had_errors:
+        connection.health_check_done = True  # type: ignore[attr-defined]  # not in its stubs
 
 
 def after_task() -> list[str]:
