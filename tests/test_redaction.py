@@ -26,4 +26,13 @@ def test_the_memory_keeps_the_last_ones() -> None:
     for number in range(300):
         memory.note(f"token-{number:04}")
     memory.note("token-0299")
-    assert (len(memory.all()), memory.all()[0], memory.all()[-1]) == (256, "token-0044", "token-0299")
+    found = memory.found_in("of token-0299 and others")
+    assert (len(found), found[0], found[-1]) == (256, "token-0044", "token-0299")
+
+
+def test_a_text_that_no_token_begins_in_has_none() -> None:
+    memory = TokenMemory()
+    for number in range(300):
+        memory.note(f"{number:04}-token")
+    assert memory.found_in("0043-token, which is forgotten, and 0044-to") == ()
+    assert memory.found_in("a0044-tokenb") == ("0044-token",)
