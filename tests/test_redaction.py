@@ -24,10 +24,10 @@ def test_a_token_that_was_given_is_hidden_whatever_its_length() -> None:
 def test_the_memory_keeps_the_last_ones() -> None:
     memory = TokenMemory()
     for number in range(300):
-        memory.note(f"token-{number:04}")
-    memory.note("token-0299")
-    found = memory.found_in("of token-0299 and others")
-    assert (len(found), found[0], found[-1]) == (256, "token-0044", "token-0299")
+        memory.note(f"a-long-token-{number:04}")
+    memory.note("a-long-token-0299")
+    found = memory.found_in("of a-long-token-0299 and others")
+    assert (len(found), found[0], found[-1]) == (256, "a-long-token-0044", "a-long-token-0299")
 
 
 def test_a_text_that_no_token_begins_in_has_none() -> None:
