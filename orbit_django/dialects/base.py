@@ -28,7 +28,8 @@ class Claimed(Enum):
     BUSY = "busy"  # somebody else's open transaction owns the key
 
 
-PLAIN = frozenset({str, bool})  # values that every driver takes as they are
+COMMON = {(str, ""): "''", (int, 0): "0", (int, 1): "1"}  # values, and how they are written
+PLAIN = frozenset({str, int, bool})  # values that every driver takes as they are
 
 
 class Column(NamedTuple):
@@ -175,8 +176,8 @@ class Dialect(ABC):
     def _columns(self, row: models.Model) -> tuple[list[str], list[str], list[Any]]:
         """Return column names, placeholders and values of an INSERT of a row.
 
-        What is NULL is left out, since no column has another default; raw expressions, numbers and empty texts stand
-        in the statement, which costs less than a placeholder each.
+        What is NULL is left out, since no column has another default. Raw expressions and the commonest values stand
+        in the statement; a text that differs each time would have to be read by the driver anew.
         """
         names, marks, values = [], [], []
         for column in self._layout(type(row)):
@@ -187,10 +188,8 @@ class Dialect(ABC):
             if isinstance(value, RawSQL):
                 marks.append(value.sql)
                 values.extend(value.params)
-            elif type(value) is int:
-                marks.append(str(value))
-            elif value == "":
-                marks.append("''")
+            elif (type(value), value) in COMMON:
+                marks.append(COMMON[type(value), value])
             else:
                 marks.append(column.mark)
                 values.append(value if type(value) in PLAIN else column.field.get_db_prep_save(value, self.connection))

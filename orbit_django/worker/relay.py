@@ -35,7 +35,10 @@ from orbit_django.worker.vitals import Depth, Vitals
 
 logger = logging.getLogger(__name__)
 
-LOOK_SECONDS = 1.0  # an idle relay asks the database this often
+LOOK_SECONDS = 1.0  # between two looks in trouble
+IDLE_SECONDS = 3.0  # and when nothing was due; what this process has to send again it knows to the moment
+MOMENT_SECONDS = 0.02  # and while there is more to do
+TOP_BATCH = 64  # messages taken and not yet answered
 LOGGED_TRIES = (1, 10, 100, 1000)
 
 
@@ -69,14 +72,15 @@ class Relay:
         self._redact = redact
         self._identity = identity
         self._tried_as: object = None  # the identity with which blocked messages were tried
-        self.senders = senders
+        self.senders = self._batch = senders
         self._is_admitted = is_admitted  # whether the runtime may have let this worker in
         self._pace = Pace(clock)
         self._on_due = on_due  # told that a message of this process will fall due soon
         self._vitals = vitals or Vitals()
-        self._taken: queue.SimpleQueue[OutboxMessage] = queue.SimpleQueue()
+        self._taken: queue.SimpleQueue[tuple[OutboxMessage, float]] = queue.SimpleQueue()
         self._lock = threading.Lock()
-        self._busy = 0
+        self._busy = 0  # messages taken and not answered yet
+        self._was_full = False
         self._looks = 0
         self._due: list[float] = []  # when messages of this process fall due, on the monotonic clock
         self._fresh = set(self._aliases)  # aliases whose blocked messages were not tried with it yet
@@ -124,17 +128,18 @@ class Relay:
         self._vitals.looked()
         if self._pace.is_troubled:
             return TROUBLED_SECONDS
-        return 0.02 if count else self._wait_seconds()
+        return MOMENT_SECONDS if count or self._busy >= self._batch else self._wait_seconds()
 
     def send_next(self) -> float:
         """Send one message that ``step`` took, waiting for it a moment; the step of a sender."""
         try:
-            message = self._taken.get(timeout=0.5)
+            message, taken_at = self._taken.get(timeout=0.5)
         except queue.Empty:
             return 0.0
         try:
             housekeeping.before_task()
-            self.deliver(message)
+            if self._is_mine_still(message, self._clock.monotonic() - taken_at):
+                self.deliver(message)
         finally:
             with self._lock:
                 self._busy -= 1
@@ -169,7 +174,9 @@ class Relay:
         """Take due messages for the senders that are free, one at a time while the runtime answers nothing."""
         if self._is_known_empty(using):
             return 0
-        free = self.senders - self._busy
+        if self._was_full and not self._busy:  # a backlog, and it is answered at once: more at a time
+            self._batch = min(self._batch * 2, TOP_BATCH)
+        free = self._batch - self._busy
         if self._pace.is_troubled:
             free = min(free, int(self._pace.is_open(Lane.AGAIN)))
         found = outbox.claim_due(using, self._origin, free) if free > 0 else []
@@ -177,8 +184,18 @@ class Relay:
             self._pace.take(Lane.AGAIN)
             with self._lock:
                 self._busy += 1
-            self._taken.put(message)
+            self._taken.put((message, self._clock.monotonic()))
+        self._was_full = 0 < len(found) == free
         return len(found)
+
+    def _is_mine_still(self, message: OutboxMessage, waited: float) -> bool:
+        """Return whether a message that waited for a sender is still held; take fewer at once when it waited long."""
+        if waited > LOOK_SECONDS:
+            self._batch = self.senders
+        try:
+            return waited < outbox.HOLD_SECONDS / 3 or outbox.renew(message)
+        except (DatabaseError, InterfaceError):
+            return False  # it falls due by itself
 
     def _is_known_empty(self, using: str) -> bool:
         """Measure the outbox now and then, in place of a look: where nothing is pending, nothing is due."""
@@ -201,7 +218,7 @@ class Relay:
         with self._lock:
             while self._due and self._due[0] <= now:
                 heapq.heappop(self._due)
-            return min(LOOK_SECONDS, self._due[0] - now + 0.005) if self._due else LOOK_SECONDS
+            return min(IDLE_SECONDS, self._due[0] - now + 0.005) if self._due else IDLE_SECONDS
 
     def _postpone(self, message: OutboxMessage, text: str) -> None:
         delay = delay_after(message.attempts + 1)

@@ -9,7 +9,7 @@ from orbit_django import outbox
 from orbit_django.exceptions import ConfigurationError, NoAnswerError
 from orbit_django.models import OutboxMessage
 from orbit_django.protocol import Receipt
-from orbit_django.worker.relay import Sender
+from orbit_django.worker.relay import IDLE_SECONDS, Sender
 from tests.worker.relaying import OTHER, Status, World, due, earn, stored, wait_of
 from tests.worker.words import assert_backs_off, refusal
 
@@ -19,6 +19,10 @@ pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
 @pytest.fixture
 def world() -> World:
     return World()
+
+
+def held() -> list[OutboxMessage]:
+    return list(OutboxMessage.objects.exclude(sender=""))
 
 
 @pytest.fixture
@@ -60,13 +64,13 @@ def test_a_result_without_an_answer_falls_due_again_later_and_later(world: World
 
 
 def test_the_next_look_comes_when_the_next_message_falls_due(world: World) -> None:
-    assert world.relay.step() == 1.0
+    assert world.relay.step() == IDLE_SECONDS
     world.transport.script("send", NoAnswerError("down"))
     world.relay.deliver(earn())
 
     assert 0.19 < world.relay.step() < 0.25
     world.clock.advance(0.3)
-    assert world.relay.step() in (1.0, 0.02)
+    assert world.relay.step() in (IDLE_SECONDS, 0.02)
 
 
 def test_failing_deliveries_are_logged_at_the_first_and_tenth_time(
@@ -107,7 +111,7 @@ def test_what_one_sender_holds_no_other_takes(world: World) -> None:
 
     assert World().look() == 0
     assert World(OTHER).look() == 0
-    assert world.relay.step() == 1.0
+    assert world.relay.step() == IDLE_SECONDS
     Sender(world.relay, 1).step()
     assert stored().status == Status.DELIVERED
 
@@ -134,10 +138,29 @@ def test_slow_senders_leave_the_others_free() -> None:
     world = World(senders=2)
     for number in range(3):
         due(f"token-{number}")
-    assert [world.relay.step() for _ in range(2)] == [0.02, 1.0], "the third is left to others meanwhile"
+    assert [world.relay.step() for _ in range(2)] == [0.02, 0.02]
+    assert len(held()) == 2, "the third is left to others meanwhile"
     world.relay.send_next()
-    assert world.relay.step() == 0.02, "one is free again"
-    assert world.relay.step() == 1.0, "none is"
+    world.relay.step()
+    assert (len(held()), OutboxMessage.objects.filter(status=Status.DELIVERED).count()) == (2, 1), "one was free again"
+
+
+def test_a_backlog_that_is_answered_at_once_is_taken_in_growing_numbers(world: World) -> None:
+    for number in range(40):
+        due(f"token-{number}")
+    assert [world.look() for _ in range(5)] == [4, 8, 16, 12, 0]
+
+
+@pytest.mark.promise("D5")
+def test_what_waited_long_for_a_sender_is_held_anew_or_left_to_who_has_it(world: World) -> None:
+    for number in range(2):
+        due(f"token-{number}")
+    world.relay.step()
+    OutboxMessage.objects.filter(token="token-1").update(sender="another")
+    world.clock.advance(6)
+    for _ in range(2):
+        Sender(world.relay, 1).step()
+    assert [body["token"] for _, body in world.sent()] == ["token-0"]
 
 
 def test_an_unexpected_error_costs_no_sender() -> None:

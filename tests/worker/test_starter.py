@@ -19,7 +19,7 @@ from orbit_django.starts import Status
 from orbit_django.testing.transport import RecordingTransport
 from orbit_django.transports.executions import Executions
 from orbit_django.worker.gate import DatabaseGate
-from orbit_django.worker.starter import Bystander, Starter
+from orbit_django.worker.starter import LOOK_SECONDS, Bystander, Starter
 from orbit_django.worker.worker import Worker
 from tests.worker.starting import CONTRACT, INPUT, TOKEN, World, ask, executions, hasten, stored
 from tests.worker.words import assert_backs_off, refusal
@@ -92,7 +92,7 @@ def test_a_start_is_answered(world: World, caplog: pytest.LogCaptureFixture) -> 
     ask()
 
     assert world.look() == 0.0, "perhaps there is more"
-    assert world.look() == 1.0
+    assert world.look() == LOOK_SECONDS
     assert world.answers.bodies == ['{"workflow":"Charge","input":{"amount":5,"pause_ms":0},"execution_id":"e-1"}']
     assert (stored().status, stored().due_at, stored().attempts) == (Status.STARTED, None, 1)
     assert [(record.execution, record.is_new) for record in caplog.records] == [("e-1", True)]
@@ -170,12 +170,12 @@ def test_what_says_nothing_about_a_start_blocks_it_until_a_worker_begins(
     assert world.look(error) > 0.0
     assert (stored().status, stored().last_status, stored().last_error) == (Status.BLOCKED, error.status, str(error))
     assert levels(caplog) == [logging.ERROR]
-    assert [world.look() for _ in range(2)] == [1.0, 1.0]
+    assert [world.look() for _ in range(2)] == [LOOK_SECONDS] * 2
     assert len(world.answers.bodies) == 1
 
     second = World()
     second.look(error)
-    assert [second.look() for _ in range(2)] == [1.0, 1.0], "tried once"
+    assert [second.look() for _ in range(2)] == [LOOK_SECONDS] * 2, "tried once"
     World().look()
     assert stored().status == Status.STARTED
 
@@ -192,7 +192,7 @@ def test_what_the_runtime_will_not_have_is_refused_with_its_words(
     assert (row.status, row.last_status, row.due_at) == (Status.REFUSED, status, None)
     assert "with another input" in row.last_error
     assert [(record.levelno, record.execution) for record in caplog.records] == [(logging.ERROR, "e-1")]
-    assert [World().look() for _ in range(2)] == [1.0, 1.0], "for good"
+    assert [World().look() for _ in range(2)] == [LOOK_SECONDS] * 2, "for good"
 
 
 @pytest.mark.promise("D5")
@@ -230,7 +230,7 @@ def test_failing_starts_are_logged_at_the_first_and_tenth_time(world: World, cap
 def test_an_idle_starter_asks_once_a_second(world: World, django_assert_num_queries) -> None:
     world.look()
     with django_assert_num_queries(1):
-        assert world.look() == 1.0
+        assert world.look() == LOOK_SECONDS
 
 
 @pytest.mark.promise("D1")
@@ -238,7 +238,7 @@ def test_an_answer_that_was_not_filed_is_asked_for_again(world: World, monkeypat
     ask()
     with monkeypatch.context() as patch:
         patch.setattr(starts, "settle", lambda start: (_ for _ in ()).throw(OperationalError("away")))
-        assert world.look() == 1.0
+        assert world.look() == LOOK_SECONDS
     assert stored().status == Status.PENDING
     hasten()
     world.look({"created": False})
@@ -253,13 +253,13 @@ def test_a_database_that_is_away_ends_no_loop_and_is_left_alone(world: World, mo
 
     monkeypatch.setattr(starts, "claim_due", away)
     monkeypatch.setattr(starts, "pending_count", away)
-    assert world.look() == 1.0
-    assert Bystander(["default"], gate=DatabaseGate()).step() == 1.0
+    assert world.look() == LOOK_SECONDS
+    assert Bystander(["default"], gate=DatabaseGate()).step() == LOOK_SECONDS
     world.gate.close(OSError("down"))
     monkeypatch.setattr(starts, "claim_due", None)
     monkeypatch.setattr(starts, "pending_count", None)
-    assert world.look() == 1.0
-    assert Bystander(["default"], gate=world.gate).step() == 1.0
+    assert world.look() == LOOK_SECONDS
+    assert Bystander(["default"], gate=world.gate).step() == LOOK_SECONDS
 
 
 def test_without_a_token_starts_are_left_alone(caplog, django_assert_num_queries) -> None:

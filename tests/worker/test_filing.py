@@ -1,0 +1,112 @@
+import logging
+from threading import Thread
+
+import pytest
+from django.db import IntegrityError, OperationalError, connection
+from django.test.utils import CaptureQueriesContext
+
+from orbit_django import outbox
+from orbit_django.models import OutboxMessage
+from orbit_django.protocol import Receipt
+from orbit_django.worker.filing import Filing
+from tests.worker.relaying import Status, earn, stored
+
+pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
+
+YES = Receipt(accepted=True, reason="")
+
+
+@pytest.fixture
+def lost() -> list[Exception]:
+    return []
+
+
+@pytest.fixture
+def filing(lost: list[Exception]) -> Filing:
+    return Filing(lost.append)
+
+
+def accepted(count: int, filing: Filing) -> None:
+    for number in range(count):
+        filing.answered(earn(f"token-{number}"), YES)
+
+
+@pytest.mark.promise("D2")
+def test_what_was_accepted_is_filed_in_one_statement(filing: Filing) -> None:
+    accepted(3, filing)
+    assert OutboxMessage.objects.filter(status=Status.DELIVERED).count() == 0
+    with CaptureQueriesContext(
+        connection,
+    ) as captured:
+        filing.flush()
+    assert [query["sql"].split()[0] for query in captured if "SELECT 1" not in query["sql"]] == ["UPDATE"]
+    for number in range(3):
+        row = stored(token=f"token-{number}")
+        assert (row.status, row.accepted, row.reason, row.attempts) == (Status.DELIVERED, True, "", 1)
+        assert (row.due_at, row.sender) == (None, "")
+        assert row.settled_at is not None
+
+
+@pytest.mark.promise("D2")
+def test_what_was_not_accepted_is_filed_at_once(filing: Filing) -> None:
+    filing.answered(earn(), Receipt(accepted=False, reason="stale attempt"))
+    assert (stored().status, stored().reason) == (Status.REFUSED, "stale attempt")
+
+
+def test_an_answered_message_is_not_sent_again_before_it_is_filed(filing: Filing) -> None:
+    message = earn()
+    filing.answered(message, YES)
+    assert message.status == Status.DELIVERED
+    assert stored().status == Status.PENDING
+
+
+@pytest.mark.promise("W7")
+def test_what_the_database_did_not_take_is_kept(
+    filing: Filing, lost: list[Exception], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    errors = [OperationalError("away")] * 2
+    settle = outbox.settle_accepted
+    monkeypatch.setattr(outbox, "settle_accepted", lambda *args: fail_with(errors.pop())() if errors else settle(*args))
+    accepted(2, filing)
+    filing.flush()
+    filing.flush()
+    assert [str(error) for error in lost] == ["away", "away"]
+    filing.flush()
+    assert OutboxMessage.objects.filter(status=Status.DELIVERED).count() == 2
+
+
+def test_what_the_database_will_never_take_holds_up_nothing(
+    filing: Filing, lost: list[Exception], caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.ERROR)
+    assert filing.write(fail_with(IntegrityError("never")))
+    accepted(1, filing)
+    filing.flush()
+    assert stored(token="token-0").status == Status.DELIVERED
+    assert not lost
+    assert "could not be filed" in caplog.text
+
+
+def test_a_message_that_somebody_else_has_settled_stays_as_it_is(filing: Filing) -> None:
+    message = earn()
+    filing.answered(message, YES)
+    OutboxMessage.objects.update(status=Status.BLOCKED)
+    filing.flush()
+    assert stored().status == Status.BLOCKED
+
+
+def test_its_turn_waits_for_others_to_come_along_before_it_writes(filing: Filing) -> None:
+    waits: list[float] = []
+    turn = Thread(target=lambda: waits.append(filing.step()))
+    turn.start()
+    accepted(2, filing)
+    turn.join(10)
+    assert waits == [0.05]
+    assert OutboxMessage.objects.filter(status=Status.PENDING).count() == 2
+
+
+def fail_with(error: Exception):
+    def fail(*_: object) -> None:
+        raise error
+
+    return fail
