@@ -209,5 +209,4 @@ class PollLoop:
         if isinstance(result, OutboxMessage):
             rooms.held.reporting(context)
             rooms.relay.report(result)
-            housekeeping.before_task()
         return result is not Deferred.PARKED
