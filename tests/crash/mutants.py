@@ -32,7 +32,7 @@ class Mutant:
 MUTANTS = (
     Mutant(
         "fencing: a stale owner may store its outcome",
-        "idempotency",
+        "idempotency/claiming",
         ((".filter(pk=record.pk, owner=claim.owner)", ".filter(pk=record.pk)"),),
     ),
     Mutant(
@@ -57,13 +57,13 @@ MUTANTS = (
     ),
     Mutant(
         "claim: a key with an outcome runs again",
-        "idempotency",
+        "idempotency/claiming",
         (("        return Stored(held)\n    if held.status == Status.FAILED",
           "        return None\n    if held.status == Status.FAILED"),),
     ),
     Mutant(
         "one at a time: a living claim keeps nobody out",
-        "idempotency",
+        "idempotency/claiming",
         (("    return held.lease_ms >= dialect.read_now_ms()", "    return False"),),
     ),
 )  # fmt: skip

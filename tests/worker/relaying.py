@@ -10,12 +10,12 @@ from django.db import transaction
 from orbit_django import idempotency, outbox
 from orbit_django.clock import FixedClock
 from orbit_django.dialects import dialect_of
-from orbit_django.idempotency import Claim, Key
 from orbit_django.models import OutboxMessage
 from orbit_django.outbox import Origin
 from orbit_django.payloads import encode_failure
 from orbit_django.protocol import Failure, Kind
 from orbit_django.testing.transport import RecordingTransport
+from orbit_django.verdicts import Claim, Key
 from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.relay import Relay, Sender
 from tests.worker.words import TOKEN, assignment

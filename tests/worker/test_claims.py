@@ -3,8 +3,8 @@ from django.db import OperationalError, transaction
 
 from orbit_django import idempotency
 from orbit_django.dialects import dialect_of
-from orbit_django.idempotency import Claim, Key
 from orbit_django.models import IdempotencyRecord
+from orbit_django.verdicts import Claim, Key
 from orbit_django.worker.claims import Claims
 from tests.worker.words import assignment
 
