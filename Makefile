@@ -7,12 +7,15 @@ PYTHON ?= $(or $(shell for python in $(CANDIDATES); do \
 	$$python -c '$(IS_FIT)' 2>/dev/null && echo $$python && break; done),python3)
 VENV ?= .venv
 BIN := $(VENV)/bin
-INSTALL := $(BIN)/python -m pip install --quiet --disable-pip-version-check --require-hashes
+PIP_INSTALL := -m pip install --quiet --disable-pip-version-check --require-hashes
+INSTALL := $(BIN)/python $(PIP_INSTALL)
+BENCH := .venv-bench/bin/python
+BENCH_INSTALL := $(BENCH) $(PIP_INSTALL)
 ARGS ?=
 DJANGO ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test coverage check format bench conformance crash crash-mutants lock clean
+.PHONY: help setup demo test coverage check format bench bench-profile conformance crash crash-mutants lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -45,8 +48,11 @@ format: $(VENV)/.development  ## let ruff repair and format what it can
 	$(BIN)/ruff check --fix .
 	$(BIN)/ruff format .
 
-bench: $(VENV)/.development  ## run the benchmarks
-	@$(BIN)/python -m benchmarks $(ARGS)
+bench: .venv-bench/.ready  ## measure the worker beside a hand-written loop and other packages; ARGS="growth --by threads"
+	@$(BENCH) -m benchmarks $(ARGS)
+
+bench-profile: .venv-bench/.ready  ## where the worker's time goes, layer by layer
+	@$(BENCH) -m benchmarks profile $(ARGS)
 
 conformance: $(VENV)/.development  ## prove each clause of the protocol, and write docs/conformance.md
 	@$(BIN)/python -m tests.conformance $(ARGS)
@@ -62,7 +68,7 @@ lock: $(VENV)/.development  ## pin the requirement files again, to the newest ve
 	UV=$(abspath $(BIN)/uv) requirements/lock.sh
 
 clean:  ## remove .venv and everything that was made here
-	rm -rf $(VENV) build dist *.egg-info htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .venv-bench build dist *.egg-info htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -75,6 +81,16 @@ $(BIN)/python:
 			"Name one: make PYTHON=/path/to/python3.12"; \
 		exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+.venv-bench/.ready: requirements/base.txt requirements/postgres.txt requirements/mysql.txt requirements/bench.txt \
+		| $(BIN)/python
+	$(BIN)/python -m venv .venv-bench
+	$(BENCH_INSTALL) -r requirements/base.txt -r requirements/postgres.txt
+	@$(BENCH_INSTALL) -r requirements/bench.txt \
+		|| $(call left_out,the other packages,they could not be installed from requirements/bench.txt)
+	@$(BENCH_INSTALL) --no-build-isolation -r requirements/mysql.txt \
+		|| $(call left_out,MariaDB,mysqlclient could not be built)
+	@touch $@
 
 $(VENV)/.runtime: requirements/base.txt | $(BIN)/python
 	$(INSTALL) -r requirements/base.txt

@@ -1,6 +1,6 @@
 """How long it takes to find the next due message beside few and beside many that were delivered.
 
-Needs PostgreSQL; makes a database of its own, `orbit_bench`, and drops it.
+Needs PostgreSQL; makes a database of its own, `orbit_bench`, and drops it. Measures the package of this checkout.
 """
 
 from __future__ import annotations
@@ -8,10 +8,10 @@ from __future__ import annotations
 import os
 import statistics
 import time
+from argparse import ArgumentParser, Namespace
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-import django
 import psycopg
 
 FEW, MANY, ROUNDS, LOOKS = 1_000, 1_000_000, 7, 40
@@ -66,11 +66,15 @@ def look() -> float:
     return statistics.median(times)
 
 
-def main() -> None:
+def arguments(parser: ArgumentParser) -> None:
+    """Nothing but what all have in common."""
+
+
+def run(options: Namespace) -> None:
     """Print both medians and their ratio."""
-    os.environ["DJANGO_SETTINGS_MODULE"] = "benchmarks.settings"
+    if options.db != "postgres":
+        raise SystemExit("due messages are measured on PostgreSQL only")
     with database():
-        django.setup()
         from django.core.management import call_command
 
         call_command("migrate", verbosity=0)
@@ -86,7 +90,3 @@ def main() -> None:
         print(f"due beside {FEW:>9,} delivered: {a:.2f} ms ({min(few):.2f} to {max(few):.2f})")
         print(f"due beside {MANY:>9,} delivered: {b:.2f} ms ({min(many):.2f} to {max(many):.2f})")
         print(f"ratio {b / a:.2f}")
-
-
-if __name__ == "__main__":
-    main()

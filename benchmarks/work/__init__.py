@@ -1,0 +1,1 @@
+"""The work that every case does: one business row for each task."""
