@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import subprocess
 import sys
 import time
@@ -20,6 +21,7 @@ from benchmarks.databases import Database
 from benchmarks.peers import PEERS, Peer
 from benchmarks.processes import CaseError
 
+OURS = re.compile(r"ORBIT_(?!BENCH_)|BENCH_|DATABASE_URL")  # what would change how a case behaves
 FEED_PER_SECOND = 500  # tasks that another package is given for each second of a measurement
 
 
@@ -84,7 +86,7 @@ class Case(ABC):
 
     def environment(self) -> dict[str, str]:
         """Return the environment of its processes, the database left out."""
-        kept = {name: value for name, value in os.environ.items() if not name.startswith("ORBIT_")}
+        kept = {name: value for name, value in os.environ.items() if not OURS.match(name)}
         ours = {"DJANGO_SETTINGS_MODULE": "benchmarks.settings", "PYTHONPATH": str(ROOT)}
         return kept | ours | {"BENCH_PREFIX": f"orbit-bench-{os.getpid()}"}
 

@@ -38,7 +38,8 @@ def run(options: Namespace) -> None:
     if options.by == "rows":
         _by_rows(options, points)
         return
-    with lab.opened(options, options.cases) as room:
+    names = [name for name in options.cases if options.by != "handler" or name != "A"]  # A has no handler
+    with lab.opened(options, names) as room:
         values: dict[str, list[float | None]] = {case.name: [] for case in room.cases}
         for point in points:
             shape, load = _at(options, point)

@@ -43,7 +43,7 @@ def _panel(panel: Any, by: str, values: dict[str, Any]) -> None:
         panel.set_xscale("log")
     else:
         panel.set_xticks(values["points"])
-    panel.set_ylim(bottom=0)
+    panel.set_ylim(0, 1.1 * max(rate for rates in values["rates"].values() for rate in rates))
     panel.set_title(f"tasks/s {TITLES[by]}", fontsize=9)
     panel.grid(alpha=0.3)
     panel.legend(frameon=False, fontsize=8)

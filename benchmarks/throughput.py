@@ -15,6 +15,7 @@ from benchmarks.peers import PEERS
 from benchmarks.peers.redis_url import sweep
 
 HEAD = ("case", "shape", "tasks/s", "from", "to", "of A", "of floor", "of best other", "CPU ms", "DB CPU ms", "commits")
+CPU = ("cpu_ms", "database_cpu_ms")
 OWN = ("A", "naive", "floor", "product")
 Samples = dict[tuple[str, str], list[Sample]]
 
@@ -63,9 +64,27 @@ def text_of(data: dict[str, Any]) -> str:
     rows = [_row(samples, case, shape) for case, shape in order]
     return (
         results.table(HEAD, rows)
+        + _compared(samples)
         + f"\n\nThe lean runtime alone: up to {data['ceiling']:,.0f} tasks/s. Ratios compare the same round. CPU ms is"
         " of the worker's processes for each task, DB CPU ms of the database's."
     )
+
+
+def _compared(samples: Samples) -> str:
+    """Return what a second checkout makes of each figure of the first, when there is one."""
+    rows = []
+    for case, shape in samples:
+        if case.startswith("product@") and (first := samples.get(("product", shape))):
+            other = samples[case, shape]
+            rows.append(
+                (f"{case} of product", shape, ratio(other, first), *(_quotient(other, first, key) for key in CPU))
+            )
+    return "\n\n" + results.table(("checkout", "shape", "tasks/s", "CPU ms", "DB CPU ms"), rows) if rows else ""
+
+
+def _quotient(own: list[Sample], other: list[Sample], name: str) -> float | None:
+    one, two = middle(own, name), middle(other, name)
+    return one / two if one and two else None
 
 
 def best_other(samples: Samples, shape: str) -> str:
@@ -80,7 +99,7 @@ def _row(samples: Samples, case: str, shape: str) -> list[results.Cell]:
     rates = [sample["rate"] for sample in own]
     best = best_other(samples, shape)
     compared = [ratio(own, samples[name, shape]) if (name, shape) in samples else None for name in ("A", "floor", best)]
-    figures = [middle(own, name) for name in ("cpu_ms", "database_cpu_ms", "commits")]
+    figures = [middle(own, name) for name in (*CPU, "commits")]
     return [case, shape, middle(own, "rate"), min(rates), max(rates), *compared, *figures]
 
 

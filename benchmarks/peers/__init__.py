@@ -61,7 +61,7 @@ PEERS = (
         table="django_celery_results_taskresult",
         is_done="status = 'SUCCESS'",
         command=(
-            *("-m", "celery", "-A", "benchmarks.peers.celery_tasks", "worker", "--pool", "threads"),
+            *("-m", "celery", "-A", "benchmarks.peers.celery_tasks", "worker", "--pool", "prefork"),
             *("--concurrency", "{threads}", "--loglevel", "WARNING", "-n", "w{number}@bench"),
             *("--without-gossip", "--without-mingle", "--without-heartbeat"),
         ),

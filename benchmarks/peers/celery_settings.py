@@ -1,4 +1,8 @@
-"""Celery with its results in the database; connections of threads are kept, tasks are acknowledged when done."""
+"""Celery with its results in the database: connections are kept, tasks are acknowledged when they are done.
+
+Its pool is made of processes. With a pool of threads over Redis it stopped taking tasks after some hundreds, whatever
+the settings.
+"""
 
 from benchmarks.peers.redis_url import PREFIX, URL
 
