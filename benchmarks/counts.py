@@ -61,7 +61,7 @@ def _one(case: Case, stage: Stage, shape: Shape, tasks: int) -> dict[str, Any]:
 
 
 def _is_bookkeeping(text: str) -> bool:
-    return HANDLER not in text and not text.startswith(ENVELOPE)
+    return HANDLER not in text and not text.removeprefix("BEGIN; ").startswith(ENVELOPE)
 
 
 def _listed(name: str, counts: dict[str, Any]) -> str:

@@ -95,13 +95,13 @@ class _Talk:
 
     def say(self, text: str) -> None:
         """Count a statement."""
+        words = text.upper().strip("; ")
+        opens, closes = words.startswith(OPENING), words.endswith("COMMIT") or words.startswith(CLOSING)
         short = _short(text)
         is_write = short.removeprefix("WITH … ").startswith(WRITES)
-        self._count(short, is_commit=short == "COMMIT" or (is_write and not self._is_open))
-        if short.startswith(OPENING):
-            self._is_open = True
-        elif short.startswith(CLOSING):
-            self._is_open = False
+        is_alone = is_write and not self._is_open and not opens
+        self._count(_joined(short, opens, closes), is_commit=is_alone or words.endswith("COMMIT"))
+        self._is_open = (self._is_open or opens) and not closes
 
 
 class _Postgres:
@@ -162,6 +162,12 @@ class _MariaDb:
             if packet[3] == 0 and command != QUIT:
                 text = packet[5:].decode(errors="replace") if command == QUERY else f"command {command}"
                 self._count(text)
+
+
+def _joined(short: str, opens: bool, closes: bool) -> str:
+    """Show that a statement travelled together with the beginning or the end of its transaction."""
+    is_only = short.startswith((*OPENING, *CLOSING))
+    return short if is_only else f"{'BEGIN; ' * opens}{short}{'; COMMIT' * closes}"
 
 
 def _short(text: str) -> str:
