@@ -21,7 +21,7 @@ def flush(
     transport: Transport, origin: Origin, aliases: Iterable[str], redact: Callable[[str], str]
 ) -> tuple[int, int]:
     """Try each sendable message once; return how many were tried and how many are left for this runtime."""
-    relay = Relay(transport, origin, aliases, clock=SystemClock(), gate=DatabaseGate(), redact=redact)
+    relay = Relay(transport, origin, aliases, clock=SystemClock(), gate=DatabaseGate(), redact=redact, group_seconds=0)
     count = left = 0
     with redacting(redact):
         for using in aliases:

@@ -7,7 +7,9 @@ from orbit_django import outbox, retention
 from orbit_django.embedded.server import EmbeddedRuntime
 from orbit_django.management.commands.orbit_outbox import Command
 from orbit_django.models import IdempotencyRecord, OutboxMessage, WorkflowStart
+from orbit_django.protocol import Contract, Registration
 from orbit_django.retention import Pruned
+from orbit_django.transports.http import HttpTransport
 from tests.aged import age, desk, settled
 from tests.ledger import assignment
 from tests.worker.starting import CONTRACT, ask
@@ -61,6 +63,26 @@ def test_flush_sends_what_is_owed(run, settings):
         owed("a", server=runtime.url)
         assert run("flush") == (0, "1 sent, 0 left\n", "")
     assert OutboxMessage.objects.get().settled_at is not None
+
+
+@pytest.mark.promise("D1")
+def test_what_the_runtime_accepts_in_a_flush_is_delivered_when_it_ends(run, settings):
+    with EmbeddedRuntime([CONTRACT], token="adm", worker_token="wrk") as runtime:
+        settings.ORBIT = {"SERVER": runtime.url, "WORKER_TOKEN": "wrk"}
+        for number in range(2):
+            owed(dispatched(runtime, f"e-{number}"), server=runtime.url)
+        assert run("flush") == (0, "2 sent, 0 left\n", "")
+    assert set(OutboxMessage.objects.values_list("status", "accepted")) == {("delivered", True)}
+
+
+def dispatched(runtime, execution_id):
+    """Have a task handed out; return its token."""
+    transport = HttpTransport(runtime.url, credential=lambda: "wrk")
+    with runtime.changing() as state:
+        state.start("Charge", {"amount": 5, "pause_ms": 0}, execution_id)
+    contracts = (Contract("crash.charge", "1.0.0"),)
+    session = transport.register(Registration("w", "python", contracts, "x"))
+    return transport.poll(session.session_id, 5_000).token
 
 
 @pytest.mark.promise("D2")
