@@ -1,8 +1,8 @@
 """What became of tries to report: written down, together where nothing hangs on the moment.
 
 An answer that is lost with its process only means that the report is sent once more, which the runtime answers with
-"duplicate". So what was accepted shares one statement with whatever else was, every 50 ms. Everything else is
-written at once, and kept while the database does not take it.
+"duplicate". So under load what was accepted shares one statement with whatever else was, every 50 ms. Everything else
+is written at once, and kept while the database does not take it.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from functools import partial
 from django.db import DatabaseError, InterfaceError, OperationalError
 
 from orbit_django import outbox
+from orbit_django.clock import Clock
 from orbit_django.models import OutboxMessage
 from orbit_django.protocol import Receipt
 from orbit_django.worker import housekeeping
@@ -34,8 +35,12 @@ class Filing:
 
     name = "filing"
 
-    def __init__(self, on_lost: Callable[[Exception], object], group_seconds: float = GROUP_SECONDS) -> None:
+    def __init__(
+        self, on_lost: Callable[[Exception], object], clock: Clock, group_seconds: float = GROUP_SECONDS
+    ) -> None:
         self._on_lost = on_lost
+        self._clock = clock
+        self._flushed_at = float("-inf")
         self._group_seconds = group_seconds
         self._answered: deque[OutboxMessage] = deque()
         self._unfiled: deque[Callable[[], object]] = deque()
@@ -63,17 +68,21 @@ class Filing:
         return True
 
     def step(self) -> float:
-        """Write what has come together, then wait for more; return the seconds for which to collect it."""
+        """Write what has come together, then wait for more; return the seconds for which to collect it.
+
+        After a rest there is nothing to wait for: the first answer is filed at once.
+        """
         self.flush()
         if not self._news.wait(IDLE_SECONDS):
             return 0.0
         self._news.clear()
-        return self._group_seconds
+        return max(0.0, self._flushed_at + self._group_seconds - self._clock.monotonic())
 
     def flush(self) -> None:
         """Write everything that is open, as far as the database takes it."""
         if not self._unfiled and not self._answered:
             return
+        self._flushed_at = self._clock.monotonic()
         housekeeping.before_task()
         for _ in range(len(self._unfiled)):
             if not self.write(self._unfiled.popleft()):

@@ -63,7 +63,7 @@ class Relay:
         vitals: Vitals | None = None,
         group_seconds: float = GROUP_SECONDS,
     ) -> None:
-        self.filing = Filing(self._lost, group_seconds)
+        self.filing = Filing(self._lost, clock, group_seconds)
         self._transport = transport
         self._origin = origin
         self._aliases = tuple(aliases)

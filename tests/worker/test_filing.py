@@ -6,6 +6,7 @@ from django.db import IntegrityError, OperationalError, connection
 from django.test.utils import CaptureQueriesContext
 
 from orbit_django import outbox
+from orbit_django.clock import FixedClock
 from orbit_django.models import OutboxMessage
 from orbit_django.protocol import Receipt
 from orbit_django.worker.filing import Filing
@@ -22,8 +23,13 @@ def lost() -> list[Exception]:
 
 
 @pytest.fixture
-def filing(lost: list[Exception]) -> Filing:
-    return Filing(lost.append)
+def clock() -> FixedClock:
+    return FixedClock()
+
+
+@pytest.fixture
+def filing(lost: list[Exception], clock: FixedClock) -> Filing:
+    return Filing(lost.append, clock)
 
 
 def accepted(count: int, filing: Filing) -> None:
@@ -95,14 +101,27 @@ def test_a_message_that_somebody_else_has_settled_stays_as_it_is(filing: Filing)
     assert stored().status == Status.BLOCKED
 
 
-def test_its_turn_waits_for_others_to_come_along_before_it_writes(filing: Filing) -> None:
+def turn_with_an_answer(filing: Filing, token: str) -> float:
+    """Let a turn wait until an answer comes; return for how long it then wants to collect others."""
     waits: list[float] = []
     turn = Thread(target=lambda: waits.append(filing.step()))
     turn.start()
-    accepted(2, filing)
+    filing.answered(earn(token), YES)
     turn.join(10)
-    assert waits == [0.05]
-    assert OutboxMessage.objects.filter(status=Status.PENDING).count() == 2
+    return waits[0]
+
+
+def test_after_a_rest_an_answer_is_filed_at_once(filing: Filing) -> None:
+    assert turn_with_an_answer(filing, "first") == 0.0
+
+
+def test_under_load_answers_wait_for_others_to_come_along(filing: Filing, clock: FixedClock) -> None:
+    accepted(1, filing)
+    filing.flush()
+    filing._news.clear()
+    clock.advance(0.02)
+    assert turn_with_an_answer(filing, "another") == pytest.approx(0.03)
+    assert stored(token="another").status == Status.PENDING
 
 
 def fail_with(error: Exception):
