@@ -1,5 +1,6 @@
 import logging
-from threading import Thread
+from functools import partial
+from threading import Event
 
 import pytest
 from django.db import IntegrityError, OperationalError, connection
@@ -101,14 +102,22 @@ def test_a_message_that_somebody_else_has_settled_stays_as_it_is(filing: Filing)
     assert stored().status == Status.BLOCKED
 
 
+class Bell(Event):
+    """An event that an answer sets while somebody waits for it."""
+
+    def __init__(self, filing: Filing, token: str) -> None:
+        super().__init__()
+        self._answer = partial(filing.answered, earn(token), YES)
+
+    def wait(self, timeout: float | None = None) -> bool:
+        self._answer()
+        return super().wait(timeout)
+
+
 def turn_with_an_answer(filing: Filing, token: str) -> float:
     """Let a turn wait until an answer comes; return for how long it then wants to collect others."""
-    waits: list[float] = []
-    turn = Thread(target=lambda: waits.append(filing.step()))
-    turn.start()
-    filing.answered(earn(token), YES)
-    turn.join(10)
-    return waits[0]
+    filing._news = Bell(filing, token)
+    return filing.step()
 
 
 def test_after_a_rest_an_answer_is_filed_at_once(filing: Filing) -> None:
@@ -118,7 +127,6 @@ def test_after_a_rest_an_answer_is_filed_at_once(filing: Filing) -> None:
 def test_under_load_answers_wait_for_others_to_come_along(filing: Filing, clock: FixedClock) -> None:
     accepted(1, filing)
     filing.flush()
-    filing._news.clear()
     clock.advance(0.02)
     assert turn_with_an_answer(filing, "another") == pytest.approx(0.03)
     assert stored(token="another").status == Status.PENDING
