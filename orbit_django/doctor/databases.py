@@ -14,7 +14,7 @@ from orbit_django.doctor.findings import Finding, note, ok, wrong
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.models import Effect, OutboxMessage
 
-HELPERS = 7  # connections beyond two for each poll loop: senders, relay, claim keeper, main
+HELPERS = 8  # connections beyond two for each poll loop: senders, relay, filing, claim keeper, main
 OLD_SECONDS = 60.0
 
 

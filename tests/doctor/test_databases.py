@@ -54,8 +54,8 @@ def test_what_waits_for_a_person_is_wrong() -> None:
 
 
 def test_the_budget_of_connections() -> None:
-    assert Load(4).connections == 15
-    assert Load(4, 3).connections == 45
+    assert Load(4).connections == 16
+    assert Load(4, 3).connections == 48
     limit = dialect_of("default").max_connections()
     if databases.chosen() == "sqlite":
         assert limit is None
