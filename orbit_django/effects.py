@@ -26,6 +26,7 @@ from orbit_django.verdicts import Claim
 Status = Effect.Status
 LIMIT_TEXT = 4_000
 MAX_TRIES = 6  # database work that the database undid is run again at most five times
+WHEN = "settle it when it has ended, or CLAIM_SECONDS after its process died"
 ENDED = "the run that began it ended before its result was kept"
 
 
@@ -112,13 +113,13 @@ class ClaimedEffects:
         if call.find is None:
             text = effect.error or ENDED
             self._write(lambda: _update(effect, status=Status.UNCERTAIN, error=text))
-            raise EffectUncertainError(call.name, text)
+            raise EffectUncertainError(call.name, text, effect.pk)
         try:
             found = call.find(*call.args, **call.kwargs)
         except Exception as error:  # the answer "I do not know"
             text = self._described(error)
             self._write(lambda: _update(effect, error=text))
-            raise EffectUncertainError(call.name, f"looking for it failed: {text}") from error
+            raise EffectUncertainError(call.name, f"looking for it failed: {text}", effect.pk) from error
         self._take_over(effect)
         return None if found is None else (self._finished(call, effect, found),)
 
@@ -146,7 +147,7 @@ class ClaimedEffects:
         text = self._described(error)
         heals_itself = call.is_idempotent or call.find is not None
         self._close(effect, status=Status.STARTED if heals_itself else Status.UNCERTAIN, error=text)
-        return EffectUncertainError(call.name, text)
+        return EffectUncertainError(call.name, text, effect.pk)
 
     def _take_over(self, effect: Effect) -> None:
         def write() -> None:
@@ -230,7 +231,7 @@ def settle(effect: Effect, *, result: str | None, settled_by: str) -> None:
         owner = idempotency.live_owner(effect.record_id, using)  # the record first, as a run locks them
         rows = Effect.objects.using(using).open().filter(pk=effect.pk)
         if owner and rows.filter(status=Status.STARTED, owner=owner).exists():
-            raise ValueError(f"the run that calls {effect.name!r} has not ended; settle it when it has")
+            raise ValueError(f"the run that calls {effect.name!r} still holds its claim; {WHEN}")
         if not rows.update(**changes):
             raise ValueError(f"the effect {effect.name!r} is not open any more")
         idempotency.reopen(effect.record_id, using)

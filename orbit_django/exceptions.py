@@ -70,8 +70,9 @@ class ClaimLostError(OrbitError):
 class EffectUncertainError(OrbitError):
     """An effect began, and nobody here knows whether it happened."""
 
-    def __init__(self, name: str, text: str) -> None:
-        super().__init__(f"nobody knows whether the effect {name!r} happened: {text}")
+    def __init__(self, name: str, text: str, effect_id: int) -> None:
+        way = f"say so in the admin, or by manage.py orbit_effects settle {effect_id}"
+        super().__init__(f"nobody knows whether the effect {name!r} happened: {text}; {way}")
         self.name = name
         self.text = text
 

@@ -17,6 +17,7 @@ FIRST_WAIT = 0.01
 TOP_WAIT = 0.25
 LONG_WAIT = 1.0
 LONG_AFTER = 30.0
+TOLD_AFTER = 1.0  # a wait that long is worth a line
 
 
 class Parking:
@@ -48,14 +49,21 @@ class Parking:
 
     def _wait(self, context: TaskContext, ask: Callable[[], bool], leave: Callable[[], None]) -> None:
         began = self._clock.monotonic()
-        wait = FIRST_WAIT
+        wait, is_told = FIRST_WAIT, False
         try:
             while not self._stop.wait(wait) and not context.cancelled.is_over:
                 if ask():
                     return
-                is_long = self._clock.monotonic() - began > LONG_AFTER
-                wait = min(wait * 2, LONG_WAIT if is_long else TOP_WAIT)
+                waited = self._clock.monotonic() - began
+                wait = min(wait * 2, LONG_WAIT if waited > LONG_AFTER else TOP_WAIT)
+                if waited > TOLD_AFTER and not is_told:
+                    is_told = True
+                    logger.info("a delivery waits for another run of its key", extra=_about(context))
         except Exception:
             logger.exception("a parked delivery failed")
         finally:
             leave()
+
+
+def _about(context: TaskContext) -> dict[str, object]:
+    return {"execution": context.execution_id, "step": context.step_id, "attempt": context.attempt}

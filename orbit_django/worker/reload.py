@@ -54,6 +54,7 @@ class Watch:
             before = self._seen.get(file)
             self._seen[file] = changed_at
             is_new = before is None and not is_first and file.suffix == ".py" and changed_at > self._newest
+            is_new = is_new and not is_installed(file)  # what a handler imports late was not written just now
             if is_new or before not in (None, changed_at):
                 autoreload.file_changed.send_robust(sender=self._reloader, file_path=file)
                 self.is_unchanged = False

@@ -174,7 +174,7 @@ def test_a_call_that_goes_on_cannot_be_settled(clerk):
     record = record_of(status="running", owner="alive", lease_ms=2**50, output=None, finished_at=None)
     effect = effect_of(record, status="started", owner="alive")
     page = settle(clerk, effect, "not_happened").content.decode()
-    assert "Nothing was changed: the run that calls &#x27;pay&#x27; has not ended" in page
+    assert "Nothing was changed: the run that calls &#x27;pay&#x27; still holds its claim" in page
     assert Effect.objects.get().status == "started"
     assert not LogEntry.objects.exists()
 

@@ -150,7 +150,11 @@ def test_a_call_that_goes_on_cannot_be_settled(run, served):
     Effect.objects.update(status="started", owner="alive")
     IdempotencyRecord.objects.update(status="running", owner="alive", lease_ms=2**50)
     code, _, err = run("settle", key, "--not-happened")
-    assert (code, err) == (1, "CommandError: the run that calls 'pay' has not ended; settle it when it has\n")
+    assert (code, err) == (
+        1,
+        "CommandError: the run that calls 'pay' still holds its claim; "
+        "settle it when it has ended, or CLAIM_SECONDS after its process died\n",
+    )
     IdempotencyRecord.objects.update(lease_ms=5)
     assert run("settle", key, "--not-happened")[0] == 0
 

@@ -40,12 +40,16 @@ def test_a_busy_key_is_asked_for_until_it_is_dealt_with() -> None:
     assert stop.waits == [0.01, 0.02, 0.04, 0.08, 0.16, 0.25, 0.25, 0.25]
 
 
-def test_a_long_wait_asks_less_often() -> None:
+def test_a_long_wait_asks_less_often_and_is_told_once(caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO)
     delivery, stop = Delivery(asks=12), NoWait()
     delivery.park(Parking(NO_PLACE, TickingClock(4.0), stop))
 
     assert stop.waits[-1] == 1.0
     assert max(stop.waits[:7]) <= 0.25
+    (record,) = caplog.records
+    assert "another run of its key" in record.getMessage()
+    assert record.attempt == 1
 
 
 @pytest.mark.promise("E7")
