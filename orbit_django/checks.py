@@ -10,6 +10,7 @@ from django.db import DatabaseError, InterfaceError, connections
 from django.db.migrations.executor import MigrationExecutor
 
 from orbit_django import conf, contracts, shapes
+from orbit_django.agreement import Difference, compare
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.tasks import Registry, Task, registry
@@ -21,7 +22,7 @@ _HOW_TO_BEGIN = "write <app>/tasks_orbit.py with a @task handler and list the ap
 
 def register() -> None:
     """Make the checks known to Django."""
-    for check in (check_settings, check_keys, check_handlers):
+    for check in (check_settings, check_keys, check_handlers, check_contracts):
         checks.register(check, TAG)
     checks.register(check_starts, TAG, deploy=True)
     checks.register(check_tables, checks.Tags.database)
@@ -62,6 +63,35 @@ def check_handlers(databases: Sequence[str] | None = None, **kwargs: Any) -> lis
     told = [(text, "E003") for text in (*registry.faults, *_type_faults(registry))]
     told += [(text, "E004") for text in _alias_faults(registry)]
     return [checks.CheckMessage(level, text, hint=hint, id=f"orbit_django.{code}") for text, code in told]
+
+
+def check_contracts(databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """Compare handlers with CONTRACTS.
+
+    E005: a file cannot be read; E006: no run of a handler could succeed; W003: a handler has no contract; W004: the
+    versions differ; W005: a contract has no handler; W006: a field looks different. To ``migrate`` all are warnings.
+    """
+    level = checks.ERROR if databases is None else checks.WARNING
+    try:
+        settings = conf.load()
+    except ConfigurationError:
+        return []  # told by E001
+    try:
+        found = differences(settings, registry)
+    except ConfigurationError as error:
+        hint = "Correct the file, or the setting CONTRACTS that names it. `docs/contracts.md` is the language."
+        return [checks.CheckMessage(level, str(error), hint=hint, id="orbit_django.E005")]
+    return [
+        checks.CheckMessage(
+            level if each.is_wrong else checks.WARNING, each.text, hint=each.advice, id=f"orbit_django.{each.code}"
+        )
+        for each in found
+    ]
+
+
+def differences(settings: conf.OrbitSettings, tasks: Iterable[Task]) -> list[Difference]:
+    """Return in what handlers and the files of CONTRACTS differ; raise ConfigurationError for a file that is wrong."""
+    return compare(tasks, contracts.load(settings.contracts), settings.runtime)
 
 
 def check_starts(**kwargs: Any) -> list[checks.CheckMessage]:
@@ -121,6 +151,12 @@ def preflight(found: Registry, tasks: Sequence[Task], aliases: Iterable[str]) ->
         )
     for alias in aliases:
         _check_database(alias)
+
+
+def handler_faults(tasks: Iterable[Task]) -> list[str]:
+    """Return one text for each handler that cannot be served, those that were not even registered included."""
+    tasks = tuple(tasks)
+    return [*registry.faults, *_type_faults(tasks), *_alias_faults(tasks)]
 
 
 def _transport_faults() -> list[str]:

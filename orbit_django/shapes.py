@@ -119,13 +119,16 @@ def _typed_dict(value: Any, kind: Any, path: str, wrong: Fields) -> Any:
     for name, hint in typing.get_type_hints(kind, include_extras=True).items():
         if name in value:
             found[name] = _read(value[name], hint, f"{path}.{name}", wrong)
-        elif _is_required(name, hint, kind):
+        elif is_required(name, hint, kind):
             wrong[f"{path}.{name}"] = "is missing"
     return found
 
 
-def _is_required(name: str, hint: Any, kind: Any) -> bool:
-    """Trust the mark rather than ``__required_keys__``, which overlooks marks in postponed annotations."""
+def is_required(name: str, hint: Any, kind: Any) -> bool:
+    """Return whether a member of a TypedDict must be there.
+
+    Trust the mark rather than ``__required_keys__``, which overlooks marks in postponed annotations.
+    """
     mark = typing.get_origin(hint)
     return mark is typing.Required or (mark is not typing.NotRequired and name in kind.__required_keys__)
 

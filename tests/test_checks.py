@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.checks import run_checks
+from django.core.checks import WARNING, run_checks
 from django.core.management import call_command
 from django.db import connections
 from django.db.backends.sqlite3.base import DatabaseWrapper
@@ -112,6 +112,55 @@ def test_e001_a_transport_that_cannot_be_used(settings, path: str) -> None:
     assert (check, text.startswith(f"TRANSPORT: {path!r} ")) == ("orbit_django.E001", True)
 
 
+@pytest.fixture
+def orbit_file(tmp_path, settings) -> Path:
+    """Return a file of contracts that the settings name."""
+    file = tmp_path / "pay.orbit"
+    file.write_text('task "shop.pay" { version "1" input { order: String } }', encoding="utf-8")
+    settings.ORBIT = {"CONTRACTS": [file]}
+    return file
+
+
+@pytest.mark.parametrize(
+    ("data", "text"),
+    [
+        (b'task "a.b" {\n  version 1\n}', ":2:11: expected "),
+        (b"\xff", ":1:1: this is not UTF-8 text"),
+        (b'task "a.b" { version "1" ' + b"{" * 5000, ":1:26: "),
+        (None, ": cannot be read: "),
+    ],
+)
+def test_e005_a_file_of_contracts_that_cannot_be_read(orbit_file: Path, data: bytes | None, text: str) -> None:
+    orbit_file.unlink() if data is None else orbit_file.write_bytes(data)
+    ((check, told_text, hint),) = told()
+    assert (check, hint is not None) == ("orbit_django.E005", True)
+    assert told_text.startswith(f"{orbit_file}{text}")
+
+
+def test_e006_and_w003_handlers_and_contracts_that_differ(orbit_file: Path) -> None:
+    @dataclass
+    class Given:
+        order: int
+
+    def charge(input: Given, ctx): ...
+
+    serve(function=charge)
+    serve("shop.ship", ship)
+    assert [each[0] for each in told()] == ["orbit_django.E006", "orbit_django.W003"]
+    assert all(each[2] for each in told())
+
+
+def test_differences_do_not_stop_a_migration(orbit_file: Path) -> None:
+    orbit_file.write_text("task", encoding="utf-8")
+    (found,) = checks.check_contracts(databases=["default"])
+    assert found.level == WARNING
+
+
+def test_a_project_that_agrees_with_its_contracts_passes(orbit_file: Path) -> None:
+    serve()
+    assert told() == []
+
+
 def test_e002_an_unknown_key_with_a_hint(settings) -> None:
     settings.ORBIT = {"CONCURENCY": 2, "ZZZ": 1}
     assert told() == [
@@ -212,6 +261,7 @@ def test_system_checks_ask_no_database() -> None:
 
 @pytest.fixture
 def contract(tmp_path) -> Path:
+    task("a.b", version="1.0.0")(pay)
     path = tmp_path / "pay.orbit"
     path.write_text(
         f'{TASK} workflow Pay {{ version "1.0.0" step only {{ worker "a.b" }} return {{}} }}', encoding="utf-8"
@@ -241,4 +291,4 @@ def test_a_project_without_workflows_is_not_warned_of_starts(settings, contract)
 def test_contracts_that_cannot_be_read_are_no_matter_of_starts(settings, contract):
     contract.write_text("nonsense", encoding="utf-8")
     settings.ORBIT = {"CONTRACTS": [contract]}
-    assert of_starts(include_deployment_checks=True) == []
+    assert of_starts(include_deployment_checks=True) == ["orbit_django.E005"]

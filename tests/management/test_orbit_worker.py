@@ -173,6 +173,28 @@ def test_check_validates_and_ends(start) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+def test_check_compares_with_the_contracts(project, start, mistake, tmp_path: Path) -> None:
+    file = tmp_path / "pay.orbit"
+    file.write_text('task "shop.pay" { version "2.0.0" }', encoding="utf-8")
+    project.ORBIT = {"CONTRACTS": [file]}
+    code, out, err = start("--check")
+    assert (code, out.count("ready to start")) == (0, 1)
+    assert err == "W004 shop.pay: the handler is of version 1.0.0, CONTRACTS declares 2.0.0\n"
+
+    file.write_text('task "shop.pay" { version "1.0.0" output { paid: Int } }', encoding="utf-8")
+    pay.__annotations__["return"] = None
+    try:
+        assert mistake("--check").endswith(
+            "the handler returns None, which is sent as {}, and the contract wants `paid`"
+        )
+    finally:
+        del pay.__annotations__["return"]
+
+    file.write_text("task", encoding="utf-8")
+    assert mistake("--check").startswith(f"{file}:1:5: expected")
+
+
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.promise("W9")
 def test_a_token_in_the_clear_is_warned_of(project, start, caplog) -> None:
     logging.getLogger("orbit_django").setLevel(logging.INFO)

@@ -99,6 +99,7 @@ class Command(BaseCommand):
         if lifeline is None:
             _warn(settings)
         if options["check"]:
+            self._compare(settings, tasks)
             self.stdout.write(f"{len(tasks)} task(s) for {settings.server}: ready to start")
             return 0
         if lifeline is not None or (how.processes is None and not how.reload):
@@ -108,6 +109,15 @@ class Command(BaseCommand):
         supervisor = self._supervisor(how, options)
         with answering(how.health, supervisor.health):
             return supervisor.run()
+
+    def _compare(self, settings: OrbitSettings, tasks: Sequence[Task]) -> None:
+        """Tell in what the tasks differ from CONTRACTS; raise ConfigurationError where none of them could succeed."""
+        names = {task.contract.task_name for task in tasks}
+        for each in checks.differences(settings, registry):
+            if each.is_wrong and each.task_name in names:
+                raise ConfigurationError(each.text)
+            if each.task_name in names:
+                self.stderr.write(f"{each.code} {each.text}", self.style.WARNING)
 
     def _supervisor(self, how: RunOptions, options: dict[str, Any]) -> Supervisor:
         if how.reload:
