@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from contextlib import nullcontext
+from typing import Any
 
 from orbit_django.conf import OrbitSettings
 from orbit_django.context import TaskContext
@@ -13,6 +14,7 @@ from orbit_django.logs import about
 from orbit_django.protocol import Assignment, Code, Contract, Failure, Unreadable
 from orbit_django.tasks import Task
 from orbit_django.verdicts import Key
+from orbit_django.worker import announce
 from orbit_django.worker.atomic import AtomicRun
 from orbit_django.worker.claimed import ClaimedRun
 from orbit_django.worker.claims import Claims
@@ -24,6 +26,7 @@ from orbit_django.worker.vitals import UNKNOWN_TASK, Vitals
 
 logger = logging.getLogger(__name__)
 
+LONG_SECONDS = 0.05  # receivers of a signal that take longer may use up what is left of the hold
 CANNOT = "this worker cannot execute the delivery; its log says why"
 
 
@@ -45,6 +48,11 @@ class Executor:
         self._atomic = AtomicRun(self.ledger)
         self._claimed = ClaimedRun(self.ledger, claims)
 
+    def handler_of(self, assignment: Assignment) -> Callable[..., Any] | None:
+        """Return the function that serves a task, None when it is not served here."""
+        task = self._tasks.get(assignment.contract)
+        return None if task is None else task.function
+
     def execute(self, assignment: Assignment, context: TaskContext) -> Result:
         """Return the message to send, already committed, or why there is none."""
         task = self._tasks.get(assignment.contract)
@@ -55,7 +63,7 @@ class Executor:
                 return self._unreadable(assignment, context, task.using or self._database)
             delivery = Delivery(assignment, context, task, Key.of(assignment, task.using or self._database))
             result = self._counted(delivery) if assignment.redelivery else self.run(delivery)
-            return self._told(result, assignment.task_name, delivery.way, delivery.code)
+            return self._told(result, delivery.way, delivery.code, assignment, context)
         except AbandonedError:
             return Deferred.DROPPED
         except Exception:  # a fault of ours, or a delivery that this database cannot keep, must not come for ever
@@ -107,11 +115,15 @@ class Executor:
     def _bare(self, assignment: Assignment, context: TaskContext, using: str, failure: Failure) -> Result:
         """Report a failure that no record belongs to, and count it."""
         result = self.ledger.report_bare(assignment, context, using, self.ledger.encoded(failure))
-        name = assignment.task_name if assignment.contract in self._tasks else UNKNOWN_TASK
-        return self._told(result, name, "", failure.code)
+        return self._told(result, "", failure.code, assignment, context)
 
-    def _told(self, result: Result, task: str, way: str, code: str) -> Result:
-        """Have a committed outcome counted."""
-        if not isinstance(result, Deferred):
-            self.ledger.vitals.finished(task, way or result.kind, code)
-        return result
+    def _told(self, result: Result, way: str, code: str, assignment: Assignment, context: TaskContext) -> Result:
+        """Have a committed outcome counted and announced."""
+        if isinstance(result, Deferred):
+            return result
+        outcome = way or result.kind
+        name = assignment.task_name if assignment.contract in self._tasks else UNKNOWN_TASK
+        self.ledger.vitals.finished(name, outcome, code)
+        began = self.ledger.patience.now()
+        announce.finished(context, self.handler_of(assignment), outcome, code)
+        return self.ledger.still_held(result, began, LONG_SECONDS)

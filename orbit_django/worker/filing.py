@@ -19,7 +19,7 @@ from orbit_django import outbox
 from orbit_django.clock import Clock
 from orbit_django.models import OutboxMessage
 from orbit_django.protocol import Receipt
-from orbit_django.worker import housekeeping
+from orbit_django.worker import announce, housekeeping
 
 logger = logging.getLogger(__name__)
 
@@ -49,7 +49,7 @@ class Filing:
     def answered(self, message: OutboxMessage, receipt: Receipt) -> None:
         """File the runtime's final answer, soon."""
         if not receipt.accepted or not self._group_seconds:
-            self.write(partial(outbox.settle, message, receipt))
+            self.write(partial(_settle, message, receipt))
             return
         message.status = OutboxMessage.Status.DELIVERED  # nobody here sends it again
         self._answered.append(message)
@@ -87,9 +87,19 @@ class Filing:
         for _ in range(len(self._unfiled)):
             if not self.write(self._unfiled.popleft()):
                 break
-        groups: dict[str, list[int]] = defaultdict(list)
+        groups: dict[str, list[OutboxMessage]] = defaultdict(list)
         for _ in range(len(self._answered)):
             message = self._answered.popleft()
-            groups[message._state.db or "default"].append(message.pk)
-        for using, keys in groups.items():
-            self.write(partial(outbox.settle_accepted, using, keys))
+            groups[message._state.db or "default"].append(message)
+        for using, messages in groups.items():
+            self.write(partial(_settle_accepted, using, messages))
+
+
+def _settle(message: OutboxMessage, receipt: Receipt) -> None:
+    outbox.settle(message, receipt)
+    announce.answered(message, receipt)
+
+
+def _settle_accepted(using: str, messages: list[OutboxMessage]) -> None:
+    outbox.settle_accepted(using, [message.pk for message in messages])
+    announce.delivered(messages)

@@ -34,7 +34,7 @@ def _spare_checks(connection: BaseDatabaseWrapper, *, had_errors: bool) -> None:
 
 def after_task() -> list[str]:
     """Leave nothing of a task behind; return the aliases on which it had left a transaction open."""
-    left = [connection.alias for connection in connections.all(initialized_only=True) if _has_transaction(connection)]
+    left = [connection.alias for connection in connections.all(initialized_only=True) if has_transaction(connection)]
     for alias in left:
         discard(alias)
     before_task()
@@ -57,7 +57,7 @@ def discard(alias: str) -> None:
             raw.close()
 
 
-def _has_transaction(connection: object) -> bool:
+def has_transaction(connection: object) -> bool:
     """Return whether a transaction is open that nobody will end."""
     is_open = getattr(connection, "connection", None) is not None
     wants = getattr(connection, "settings_dict", {}).get("AUTOCOMMIT", True)

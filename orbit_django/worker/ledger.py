@@ -78,9 +78,9 @@ class Ledger:
         except PayloadTooLargeError as error:
             raise HandlerError from error
 
-    def still_held(self, message: Result, began: float) -> Result:
+    def still_held(self, message: Result, began: float, limit: float = outbox.HOLD_SECONDS / 3) -> Result:
         """Return the message, or DROPPED when the commit and the hooks took so long that another sender has it."""
-        is_old = self.patience.now() - began > outbox.HOLD_SECONDS / 3
+        is_old = self.patience.now() - began > limit
         if is_old and isinstance(message, OutboxMessage) and not outbox.renew(message):
             return Deferred.DROPPED
         return message

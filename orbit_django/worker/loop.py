@@ -13,7 +13,7 @@ from orbit_django.logs import about
 from orbit_django.models import OutboxMessage
 from orbit_django.protocol import Assignment, Session
 from orbit_django.transports.base import Transport
-from orbit_django.worker import housekeeping
+from orbit_django.worker import announce, housekeeping
 from orbit_django.worker.allowance import Allowance
 from orbit_django.worker.delivery import Deferred
 from orbit_django.worker.executor import Executor
@@ -182,6 +182,7 @@ class PollLoop:
         self._received += 1
         rooms.allowance.received()
         logger.debug("a task was received", extra=about(assignment, redelivery=assignment.redelivery))
+        announce.received(context, rooms.executor.handler_of(assignment))
         leave = partial(rooms.held.remove, context)
         ask = partial(self._execute, assignment, context, session)
         try:

@@ -26,7 +26,7 @@ from orbit_django.payloads import cut
 from orbit_django.protocol import REASON_CONTRACT, Kind, Receipt
 from orbit_django.redaction import MET
 from orbit_django.transports.base import Transport
-from orbit_django.worker import housekeeping
+from orbit_django.worker import announce, housekeeping
 from orbit_django.worker.filing import GROUP_SECONDS, Filing
 from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.pace import TROUBLED_SECONDS, Lane, Pace
@@ -252,6 +252,7 @@ class Relay:
 
     def _follow_up(self, message: OutboxMessage, error: RefusedError, text: str) -> None:
         following = outbox.refuse(message, error, text)
+        announce.refused(message, text)
         if following is not None:
             self.deliver(following)
 
