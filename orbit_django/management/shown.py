@@ -1,10 +1,16 @@
-"""What commands show: columns under their headings, and how far a long work has come."""
+"""What commands show: columns under their headings, how far a long work has come, and the log."""
 
 from __future__ import annotations
 
+import logging
+import sys
+from argparse import SUPPRESS
 from collections.abc import Callable, Sequence
 
-from django.core.management.base import OutputWrapper
+from django.core.management.base import CommandParser, OutputWrapper
+
+from orbit_django.conf import OrbitSettings
+from orbit_django.logs import ExtrasFormatter, LineHandler
 
 Paint = Callable[[str], str]
 
@@ -22,14 +28,45 @@ def _line(cells: Sequence[str], widths: Sequence[int], paint: dict[int, Paint]) 
 
 
 class Progress:
-    """One line on a terminal that each next one replaces; in a pipe or a file, nothing."""
+    """One line on a terminal that each next one replaces; in a pipe or a file, nothing, or with ``is_plain`` each."""
 
-    def __init__(self, stream: OutputWrapper) -> None:
+    def __init__(self, stream: OutputWrapper, *, is_plain: bool = False) -> None:
         self._stream = stream
-        self._is_shown = stream.isatty()
+        self._is_terminal = stream.isatty()
+        self._is_plain = is_plain
 
     def show(self, line: str) -> None:
         """Show how far it has come; the empty text takes the line away."""
-        if self._is_shown:
+        if self._is_terminal:
             self._stream.write(f"\r\x1b[K{line}", str, "")
             self._stream.flush()
+        elif self._is_plain and line:
+            self._stream.write(line, str)
+
+
+def take_usual(action: CommandParser) -> None:
+    """Let an action of a command take behind its name what Django takes before it."""
+    action.add_argument(
+        "-v", "--verbosity", type=int, choices=(0, 1, 2, 3), default=SUPPRESS, help="how much is said (default: 1)"
+    )
+    for option, said in (
+        ("--no-color", "print without colours"),
+        ("--force-color", "print colours into pipes as well"),
+    ):
+        action.add_argument(option, action="store_true", default=SUPPRESS, help=said)
+
+
+def level_of(verbosity: int, settings: OrbitSettings) -> str:
+    """Return the level of the log: errors for ``-v 0``, LOG_LEVEL for 1, everything for 2 and 3."""
+    return {0: "ERROR", 1: settings.log_level}.get(verbosity, "DEBUG")
+
+
+def set_up_logging(level: str) -> None:
+    """Show the worker's records on stderr, unless the project's LOGGING says what becomes of them."""
+    ours = logging.getLogger("orbit_django")
+    if ours.level == logging.NOTSET:
+        ours.setLevel(level)
+    if not ours.hasHandlers():
+        handler = LineHandler(sys.stderr)
+        handler.setFormatter(ExtrasFormatter())
+        ours.addHandler(handler)

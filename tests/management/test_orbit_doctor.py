@@ -70,12 +70,18 @@ def test_colours_on_a_terminal_alone(monkeypatch) -> None:
     command = Command(stdout=out, force_color=True)
     command.style = make_style("dark;success=green;error=red")
     with pytest.raises(CommandError, match=r"^1 thing\(s\) wrong$"):
-        command.handle(processes=None, concurrency=None, worker_id=None, server=None)
+        command.handle(verbosity=1, processes=None, concurrency=None, worker_id=None, server=None)
 
     lines = out.getvalue().splitlines()
     assert len(lines) == 2
     assert lines[0].startswith("\x1b[32mok   \x1b[0m a ")
     assert lines[1].endswith(" d e  -> f")
+
+
+def test_what_is_well_is_left_out_when_less_is_asked_for(monkeypatch) -> None:
+    monkeypatch.setattr(orbit_doctor, "examine", lambda *given, **options: [ok("a", "b"), wrong("c", "d", "f")])
+    code, lines = run("--verbosity=0")
+    assert (code, [line[:5] for line in lines]) == (1, ["wrong"])
 
 
 def test_options_are_read_like_those_of_a_worker(settings) -> None:

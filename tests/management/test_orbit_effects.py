@@ -69,6 +69,15 @@ def test_list_shows_what_is_open(run, served):
         assert text in line
 
 
+def test_list_is_coloured_on_a_terminal_and_plain_in_a_pipe(run, served):
+    assert "\x1b[" not in run("list")[1]
+    assert "\x1b[31;1muncertain" in run("list", "--force-color")[1]
+
+
+def test_less_can_be_asked_for(run, served):
+    assert run("settle", str(Effect.objects.get().pk), "--happened", "1", "-v", "0") == (0, "", "")
+
+
 def test_list_leaves_out_what_is_settled_unless_asked(run, served):
     Effect.objects.update(status="finished", result="1", error="")
     assert run("list") == (0, "no open effects\n", "")

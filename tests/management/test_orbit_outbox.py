@@ -85,6 +85,36 @@ def dispatched(runtime, execution_id):
     return transport.poll(session.session_id, 5_000).token
 
 
+def test_flush_shows_how_far_it_has_come(run, settings, monkeypatch):
+    with EmbeddedRuntime([CONTRACT], token="adm", worker_token="wrk") as runtime:
+        settings.ORBIT = {"SERVER": runtime.url, "WORKER_TOKEN": "wrk", "TOKEN": "adm"}
+        for token in "abc":
+            owed(token, server=runtime.url)
+        ask()
+        monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
+        code, out, err = run("flush", "--no-color")
+    assert (code, out) == (0, "4 sent, 0 left\n")
+    shown = ["1 message(s) tried", "2 message(s) tried", "3 message(s) tried", "", "1 start(s) of workflows tried", ""]
+    assert err.split("\r\x1b[K") == ["", *shown]
+
+
+def test_less_and_more_can_be_asked_for(run, settings):
+    with EmbeddedRuntime([CONTRACT], token="adm", worker_token="wrk") as runtime:
+        settings.ORBIT = {"SERVER": runtime.url, "WORKER_TOKEN": "wrk"}
+        owed("a", server=runtime.url)
+        assert run("flush", "--verbosity=0") == (0, "", "")
+        owed("b", server=runtime.url)
+        assert run("flush", "--verbosity=2") == (0, "1 sent, 0 left\n", "1 message(s) tried\n")
+    assert run("prune", "--verbosity=0") == (0, "", "")
+    assert run("status", "--verbosity=0")[1].startswith("default: 0 pending, 0 delivered, 2 refused")
+
+
+def test_trouble_is_coloured_on_a_terminal_and_what_is_piped_is_plain(run):
+    owed("a", "blocked")
+    assert "\x1b[" not in run("status")[1]
+    assert "\x1b[31;1m1 blocked\x1b[0m" in run("status", "--force-color")[1]
+
+
 @pytest.mark.promise("D2")
 def test_retry_has_what_is_blocked_sent_again_by_anybody(run):
     owed("a", "blocked", last_status=403)

@@ -173,6 +173,16 @@ def test_check_validates_and_ends(start) -> None:
 
 
 @pytest.mark.django_db(transaction=True)
+@pytest.mark.parametrize(("verbosity", "level"), [("0", logging.ERROR), ("1", logging.WARNING), ("2", logging.DEBUG)])
+def test_verbosity_is_the_level_of_the_log(project, start, monkeypatch, verbosity: str, level: int) -> None:
+    ours = logging.getLogger("orbit_django")
+    monkeypatch.setattr(ours, "level", logging.NOTSET)
+    project.ORBIT = {"LOG_LEVEL": "WARNING"}
+    assert start("--check", "-v", verbosity)[0] == 0
+    assert ours.level == level
+
+
+@pytest.mark.django_db(transaction=True)
 def test_check_compares_with_the_contracts(project, start, mistake, tmp_path: Path) -> None:
     file = tmp_path / "pay.orbit"
     file.write_text('task "shop.pay" { version "2.0.0" }', encoding="utf-8")

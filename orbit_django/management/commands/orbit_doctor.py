@@ -6,6 +6,7 @@ from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 
+from orbit_django import conf
 from orbit_django.conf.options import read_options
 from orbit_django.doctor.examination import examine
 from orbit_django.doctor.findings import Finding, Level
@@ -21,15 +22,25 @@ SETTINGS = ("concurrency", "worker_id", "server")
 class Command(BaseCommand):
     """Look at settings, tasks, runtime and databases; change nothing."""
 
-    help = "Look at everything that a worker needs, say what is wrong and what to do. Changes nothing anywhere."
+    help = "Look at everything that a worker needs, change nothing, and say what is wrong and what to do."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the options: those of the worker that is meant."""
-        parser.add_argument("-c", "--concurrency", help="poll loops of a process (4)")
-        parser.add_argument("-p", "--processes", help="worker processes, on all machines together (1)")
-        parser.add_argument("--worker-id", help="identity that workers will register under")
-        parser.add_argument("--server", help="URL of the runtime (http://127.0.0.1:7233)")
+        parser.add_argument(
+            "-c", "--concurrency", metavar="N", help="poll loops of a process (default: the setting CONCURRENCY, 4)"
+        )
+        parser.add_argument(
+            "-p", "--processes", metavar="N", help="worker processes, on all machines together (default: 1)"
+        )
+        parser.add_argument(
+            "--worker-id",
+            metavar="ID",
+            help="identity that workers will register under (default: the setting WORKER_ID)",
+        )
+        parser.add_argument(
+            "--server", metavar="URL", help=f"the runtime (default: the setting SERVER, {conf.DEFAULT_SERVER})"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print one line for each finding; exit 1 when something is wrong, 2 for a mistake of the command line."""
@@ -39,7 +50,8 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=MISTAKE) from None
         count = 0
         for finding in examine(registry, processes, **{name: options[name] for name in SETTINGS}):
-            self.stdout.write(self._line(finding))
+            if options["verbosity"] or finding.level is not Level.OK:
+                self.stdout.write(self._line(finding))
             count += finding.level is Level.WRONG
         if count:
             raise CommandError(f"{count} thing(s) wrong")

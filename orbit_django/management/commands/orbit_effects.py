@@ -15,6 +15,7 @@ from django.utils.timesince import timesince
 from orbit_django import conf, effects
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.logs import BREAKS
+from orbit_django.management.shown import columns, take_usual
 from orbit_django.models import Effect
 from orbit_django.payloads import cut
 from orbit_django.tasks import registry
@@ -28,10 +29,7 @@ WIDTHS = (0, 0, 0, 40, 60, 40, 120)  # what a column may take; 0: whatever it ne
 class Command(BaseCommand):
     """List effects of tasks that are not atomic, and settle those that are open."""
 
-    help = (
-        "list: the effects that began and of which nobody knows whether they happened (--all: every one); "
-        "settle ID: say that one happened, with its result as JSON, or that it did not."
-    )
+    help = "List the effects of which nobody knows whether they happened, and say of one whether it did."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -41,11 +39,18 @@ class Command(BaseCommand):
         listing.add_argument("--all", action="store_true", help="finished ones as well")
         settle = actions.add_parser("settle", help="say what became of an open effect; the next attempt goes by it")
         settle.add_argument("id", metavar="ID", help="the id that list shows")
-        settle.add_argument("--happened", metavar="JSON", help="it happened, and this is what the call brought")
+        settle.add_argument(
+            "--happened",
+            metavar="JSON",
+            help="it happened, and brought this JSON value (default: none; one of the two is said)",
+        )
         settle.add_argument("--not-happened", action="store_true", help="it did not happen, and may be called again")
-        settle.add_argument("--by", metavar="NAME", help="who says so (the name of the system's user)")
+        settle.add_argument("--by", metavar="NAME", help="who says so (default: the name of the system's user)")
         for action in (listing, settle):
-            action.add_argument("--database", metavar="ALIAS", help="look on this database alias alone")
+            take_usual(action)
+            action.add_argument(
+                "--database", metavar="ALIAS", help="look on this database alias alone (default: every alias in use)"
+            )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the action; exit 1 for an effect that cannot be settled, 2 for a mistake."""
@@ -66,10 +71,13 @@ class Command(BaseCommand):
         if not lines:
             self.stdout.write("no effects" if is_all else "no open effects")
             return
-        widths = [max(map(len, column)) for column in zip(*lines, COLUMNS, strict=True)]
-        for line in (COLUMNS, *lines):
-            cells = (cell.ljust(width) for cell, width in zip(line, widths, strict=True))
-            self.stdout.write("  ".join(cells).rstrip())
+        head, *rows = columns(COLUMNS, lines, {1: self._painted})
+        for line in (self.style.MIGRATE_HEADING(head), *rows):
+            self.stdout.write(line)
+
+    def _painted(self, cell: str) -> str:
+        paint = {"uncertain": self.style.ERROR, "started": self.style.WARNING, "finished": self.style.SUCCESS}
+        return paint.get(cell.strip(), str)(cell)
 
     def _settle(self, aliases: tuple[str, ...], options: dict[str, Any]) -> None:
         result = _result(options["happened"], is_not_happened=options["not_happened"])
@@ -79,7 +87,8 @@ class Command(BaseCommand):
         except ValueError as error:
             raise CommandError(_plain(str(error))) from None
         told = "did not happen; the next attempt calls it again" if result is None else "happened; its result is kept"
-        self.stdout.write(_plain(f"effect {effect.pk}, {effect.name!r}: {told}"))
+        if options["verbosity"]:
+            self.stdout.write(_plain(f"effect {effect.pk}, {effect.name!r}: {told}"))
 
 
 def _lines(alias: str, *, is_all: bool, is_one: bool) -> Iterable[tuple[str, ...]]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
@@ -11,6 +12,7 @@ from django.db import DatabaseError, InterfaceError
 from orbit_django import conf, outbox, retention, starts
 from orbit_django.conf.readers import READERS
 from orbit_django.exceptions import ConfigurationError
+from orbit_django.management.shown import Progress, take_usual
 from orbit_django.outbox import Origin
 from orbit_django.retention import Pruned
 from orbit_django.tasks import registry
@@ -26,12 +28,7 @@ INTERRUPTED = 130  # what a shell makes of Ctrl-C
 class Command(BaseCommand):
     """Show what is owed to the runtime, results and starts of workflows; send it, or remove what is settled and old."""
 
-    help = (
-        "status: count the messages to the runtime and the workflows to start; "
-        "flush: send what can be sent now (exit 1 if some is left); "
-        "retry: have blocked ones sent again, or by workers of another server; "
-        "prune: remove what has been settled for RETENTION_DAYS."
-    )
+    help = "Show what is owed to the runtime, results and starts of workflows; send it, or remove what is old."
     requires_system_checks: list[str] = []
 
     def add_arguments(self, parser: CommandParser) -> None:
@@ -40,14 +37,28 @@ class Command(BaseCommand):
         actions.add_parser("status", help="count messages by state, on every database alias in use")
         actions.add_parser("flush", help="send what no worker holds; exit 1 if something sendable is left")
         retry = actions.add_parser("retry", help="have every blocked message and start sent again")
-        retry.add_argument("--server", metavar="OLD", help="move what this server has not answered, blocked or not…")
-        retry.add_argument("--to", metavar="NEW", help="…to this one, whose workers then send it")
+        retry.add_argument(
+            "--server",
+            metavar="OLD",
+            help="URL of the runtime whose unanswered messages, blocked or not, are moved (default: none are moved)",
+        )
+        retry.add_argument(
+            "--to", metavar="NEW", help="URL of the runtime whose workers send them then (default: none)"
+        )
         prune = actions.add_parser("prune", help="remove what is settled and old")
-        prune.add_argument("--days", metavar="N", help="remove what has been settled for so long (RETENTION_DAYS)")
-        prune.add_argument("--dry-run", action="store_true", help="count only")
+        prune.add_argument(
+            "--days",
+            metavar="N",
+            help="remove what has been settled for so many days (default: the setting RETENTION_DAYS, 30)",
+        )
+        for action in actions.choices.values():
+            take_usual(action)
+        prune.add_argument("--dry-run", action="store_true", help="count what would be removed, and remove nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the action; exit 1 when something is left to do, 2 for a mistake."""
+        self._is_quiet = options["verbosity"] == 0
+        self._progress = Progress(self.stderr, is_plain=options["verbosity"] > 1)
         action = {"status": self._status, "flush": self._flush, "retry": self._retry, "prune": self._prune}
         try:
             action[options["action"]](options)
@@ -58,8 +69,20 @@ class Command(BaseCommand):
 
     def _status(self, options: dict[str, Any]) -> None:
         for alias in aliases_of(conf.load(), registry):
-            self.stdout.write(f"{alias}: {_shown(outbox.counts(alias))}")
-            self.stdout.write(f"{alias}, starts of workflows: {_shown(starts.counts(alias))}")
+            self.stdout.write(f"{alias}: {self._counts(outbox.counts(alias))}")
+            self.stdout.write(f"{alias}, starts of workflows: {self._counts(starts.counts(alias))}")
+
+    def _counts(self, counts: dict[str, int]) -> str:
+        """Return counts by state; what is blocked stands out, and so does what waits."""
+        paint = {"blocked": self.style.ERROR, "pending": self.style.WARNING, "delivered": self.style.SUCCESS}
+        return ", ".join(
+            paint.get(name, str)(f"{count} {name}") if count else f"{count} {name}" for name, count in counts.items()
+        )
+
+    def _say(self, text: str) -> None:
+        """Print what came of an action, unless less was asked for."""
+        if not self._is_quiet:
+            self.stdout.write(text)
 
     def _flush(self, options: dict[str, Any]) -> None:
         settings = conf.load()
@@ -67,11 +90,12 @@ class Command(BaseCommand):
         transport = open_transport(settings)
         origin = Origin(settings.worker_name(), settings.server)
         try:
-            sent, left = flush(transport, origin, aliases, settings.redact)
+            sent, left = flush(transport, origin, aliases, settings.redact, self._count("message(s)"))
         finally:
+            self._progress.show("")
             transport.close()
         starts_sent, starts_left = self._flush_starts(settings, aliases)
-        self.stdout.write(f"{sent + starts_sent} sent, {left + starts_left} left")
+        self._say(f"{sent + starts_sent} sent, {left + starts_left} left")
         if left:
             raise CommandError(f"{left} message(s) could not be sent now; a worker or a later flush will")
         if starts_left:
@@ -85,8 +109,9 @@ class Command(BaseCommand):
             return 0, 0
         executions = Executions(settings)
         try:
-            return flush_starts(executions, aliases, settings.redact)
+            return flush_starts(executions, aliases, settings.redact, self._count("start(s) of workflows"))
         finally:
+            self._progress.show("")
             executions.close()
 
     def _retry(self, options: dict[str, Any]) -> None:
@@ -97,7 +122,7 @@ class Command(BaseCommand):
         if old is None or new is None:
             for alias in aliases:
                 counts = {"message(s)": outbox.requeue_all(alias), "start(s) of workflows": starts.unblock(alias)}
-                self.stdout.write(f"{alias}: {_shown(counts)} will be sent again by a worker or by flush")
+                self._say(f"{alias}: {_shown(counts)} will be sent again by a worker or by flush")
             return
         if old == new:
             raise ConfigurationError(f"--server and --to are the same: {new}")
@@ -105,7 +130,7 @@ class Command(BaseCommand):
         for alias in aliases:
             moved, left = outbox.move(alias, old, new)
             held += left
-            self.stdout.write(f"{alias}: {moved} message(s) moved from {old} to {new}")
+            self._say(f"{alias}: {moved} message(s) moved from {old} to {new}")
         if held:
             raise CommandError(f"{held} message(s) of {old} are held by a sender now; run it again in 15 seconds")
 
@@ -116,19 +141,17 @@ class Command(BaseCommand):
             total = Pruned()
             try:
                 for total in retention.prune(alias, days, is_dry_run=is_dry_run):
-                    self._progress(f"{alias}: {_shown(asdict(total))}")
+                    self._progress.show(f"{alias}: {_shown(asdict(total))}")
             except KeyboardInterrupt:
                 told = f"{alias}: interrupted after {_shown(asdict(total))}; run it again to go on"
                 raise CommandError(told, returncode=INTERRUPTED) from None
             finally:
-                self._progress("")
-            self.stdout.write(f"{alias}: {_shown(asdict(total))} {'would be removed' if is_dry_run else 'removed'}")
+                self._progress.show("")
+            self._say(f"{alias}: {_shown(asdict(total))} {'would be removed' if is_dry_run else 'removed'}")
 
-    def _progress(self, line: str) -> None:
-        """Show how far it has come, on a terminal only; the next line takes its place."""
-        if self.stderr.isatty():
-            self.stderr.write(f"\r\x1b[K{line}", str, "")
-            self.stderr.flush()
+    def _count(self, what: str) -> Callable[[int], object]:
+        """Return what shows how many have been tried so far."""
+        return lambda count: self._progress.show(f"{count} {what} tried")
 
 
 def _shown(counts: dict[str, int]) -> str:

@@ -26,6 +26,59 @@ _MAX_PORT = 65_535
 _FOLLOWED = "if that is http on this machine"
 
 
+OPTIONS: dict[str, dict[str, Any]] = {
+    "contracts": {
+        "nargs": "*",
+        "metavar": "FILE.orbit",
+        "help": "what it knows of tasks and workflows (default: the setting CONTRACTS)",
+    },
+    "--host": {"help": f"address to listen on (default: that of SERVER {_FOLLOWED}, or {_HOST})"},
+    "--port": {
+        "type": int,
+        "help": f"port to listen on, 0 for any that is free (default: that of SERVER {_FOLLOWED}, or {_PORT})",
+    },
+    "--db": {
+        "metavar": "PATH",
+        "default": "orbit-runtime.sqlite3",
+        "help": "file of the runtime's own state (default: %(default)s)",
+    },
+    "--token": {
+        "help": "admin token; without it and a workers file no credential is needed (default: ORBIT_TOKEN)",
+    },
+    "--worker-token": {
+        "metavar": "TOKEN",
+        "help": "token that may only call the worker endpoints (default: ORBIT_WORKER_TOKEN)",
+    },
+    "--workers-file": {"metavar": "PATH", "help": "TOML file of worker identities (default: none)"},
+    "--session-timeout": {
+        "type": float,
+        "default": 30,
+        "metavar": "SECONDS",
+        "help": "how long a silent worker keeps its tasks, in seconds (default: %(default)s)",
+    },
+    "--max-body": {
+        "type": int,
+        "default": MAX_BODY_BYTES,
+        "metavar": "BYTES",
+        "help": "largest request that is taken, in bytes (default: %(default)s)",
+    },
+    "--tls-cert": {"metavar": "PATH", "help": "PEM file of the server certificate (default: no TLS)"},
+    "--tls-key": {"metavar": "PATH", "help": "PEM file of its key (default: in the certificate's file)"},
+    "--tls-client-ca": {
+        "metavar": "PATH",
+        "help": "PEM file of the CA of client certificates (default: none is asked for)",
+    },
+    "--fault": {
+        "action": "append",
+        "default": [],
+        "metavar": "KIND:CALL[:VALUE][+SKIP][xTIMES]",
+        "help": "misbehave on purpose, for example lost:complete or status:poll:503x3, see below; may be repeated"
+        " (default: no fault)",
+    },
+    "--quiet": {"action": "store_true", "help": "do not tell what workers and executions do, as --verbosity 0"},
+}
+
+
 class _Formatter(RawDescriptionHelpFormatter, DjangoHelpFormatter):
     """Keeps the lines of the text below the options."""
 
@@ -33,7 +86,7 @@ class _Formatter(RawDescriptionHelpFormatter, DjangoHelpFormatter):
 class Command(BaseCommand):
     """Serve the worker protocol on this machine."""
 
-    help = "Run the embedded ORBIT runtime. It is for development and tests only, never for production."
+    help = "Run the embedded ORBIT runtime, for development and tests only, never for production."
     requires_system_checks = []
     requires_migrations_checks = False
 
@@ -43,36 +96,8 @@ class Command(BaseCommand):
 
     def add_arguments(self, parser: ArgumentParser) -> None:
         """Declare the options."""
-        parser.add_argument("contracts", nargs="*", metavar="FILE.orbit", help="default: the setting CONTRACTS")
-        parser.add_argument("--host", help=f"address to listen on (default: that of SERVER {_FOLLOWED}, or {_HOST})")
-        parser.add_argument(
-            "--port", type=int, help=f"port to listen on (default: that of SERVER {_FOLLOWED}, or {_PORT})"
-        )
-        parser.add_argument(
-            "--db", default="orbit-runtime.sqlite3", help="file of the runtime's own state (default: %(default)s)"
-        )
-        parser.add_argument(
-            "--token", help="admin token (or ORBIT_TOKEN); without it and a workers file no credential is needed"
-        )
-        parser.add_argument(
-            "--worker-token", help="token that may only call the worker endpoints (or ORBIT_WORKER_TOKEN)"
-        )
-        parser.add_argument("--workers-file", help="TOML file of worker identities")
-        parser.add_argument("--session-timeout", type=float, default=30, metavar="SECONDS", help="default: %(default)s")
-        parser.add_argument(
-            "--max-body", type=int, default=MAX_BODY_BYTES, metavar="BYTES", help="default: %(default)s"
-        )
-        parser.add_argument("--tls-cert", help="PEM file of the server certificate")
-        parser.add_argument("--tls-key", help="PEM file of its key, when that is another file")
-        parser.add_argument("--tls-client-ca", help="PEM file of the CA of client certificates")
-        parser.add_argument(
-            "--fault",
-            action="append",
-            default=[],
-            metavar="KIND:CALL[:VALUE][+SKIP][xTIMES]",
-            help="inject a fault, for example lost:complete or status:poll:503x3, see below; may be repeated",
-        )
-        parser.add_argument("--quiet", action="store_true", help="do not tell what workers and executions do")
+        for names, said in OPTIONS.items():
+            parser.add_argument(*names.split(), **said)
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run until SIGTERM or SIGINT."""
@@ -81,7 +106,7 @@ class Command(BaseCommand):
             signal.signal(number, lambda *_: stop.set())
         try:
             with_defaults = _with_defaults(options)
-            self._tell_events(is_quiet=options["quiet"])
+            self._tell_events(is_quiet=options["quiet"] or options["verbosity"] == 0)
             runtime = _runtime(with_defaults).start()
         except ConfigurationError as error:
             raise CommandError(str(error), returncode=2) from None

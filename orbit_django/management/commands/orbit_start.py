@@ -27,11 +27,18 @@ class Command(BaseCommand):
     def add_arguments(self, parser: ArgumentParser) -> None:
         parser.add_argument("workflow", help="name of the workflow")
         parser.add_argument(
-            "--input", default="{}", help="the input as JSON, or @ and the name of a file that holds it"
+            "--input",
+            default="{}",
+            metavar="JSON",
+            help="the input, a JSON object, or @ and the name of a file that holds it (default: {})",
         )
-        parser.add_argument("--id", help="id of the execution; the same id never starts a second one")
+        parser.add_argument(
+            "--id", help="id of the execution; the same id never starts a second one (default: a new one)"
+        )
         parser.add_argument("--wait", action="store_true", help="wait for the end and print the output")
-        parser.add_argument("--timeout", type=float, metavar="SECONDS", help="wait no longer than this")
+        parser.add_argument(
+            "--timeout", type=float, metavar="SECONDS", help="wait no longer than so many seconds (default: no limit)"
+        )
 
     def handle(self, *_: Any, workflow: str, **options: Any) -> None:
         given = _read_input(options["input"])

@@ -54,12 +54,14 @@ class Command(BaseCommand):
             nargs="*",
             metavar="FILE.orbit",
             help="print handlers to begin with, as Python: for every task of these files, or without one for each "
-            "task of CONTRACTS that has no handler yet",
+            "task of CONTRACTS that has no handler yet (default: list the tasks)",
         )
         parser.add_argument(
             "--server", metavar="URL", help="the runtime to ask for its workers (default: the setting SERVER)"
         )
-        parser.add_argument("--offline", action="store_true", help="do not ask the runtime")
+        parser.add_argument(
+            "--offline", action="store_true", help="compare with CONTRACTS alone, do not ask the runtime"
+        )
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Print; exit 1 when something differs or is at fault, 2 for a setting that cannot be used."""
@@ -77,19 +79,19 @@ class Command(BaseCommand):
         if options["json"]:
             self.stdout.write(json.dumps(_object(settings, tasks, found), indent=2))
         else:
-            self._show(settings, tasks, found)
+            self._show(tasks if options["verbosity"] else (), settings, found)
         if not found.is_agreed:
             self.stdout.flush()
             sys.exit(1)
 
-    def _show(self, settings: OrbitSettings, tasks: Sequence[Task], found: Comparison) -> None:
+    def _show(self, tasks: Sequence[Task], settings: OrbitSettings, found: Comparison) -> None:
         rows = [_row(task, settings, found) for task in tasks]
         if rows:
             paint = {0: self.style.MIGRATE_LABEL, 5: self._painted, 6: self._painted}
             head, *lines = columns(HEAD, rows, paint)
             for line in (self.style.MIGRATE_HEADING(head), *lines):
                 self.stdout.write(line)
-        else:
+        elif not len(registry):
             self.stdout.write("no tasks: no tasks_orbit module of an installed app has a @task handler")
         for text in found.faults:
             self.stdout.write(f"{self.style.ERROR('error')} {_plain(text)}")
@@ -99,7 +101,7 @@ class Command(BaseCommand):
         for contract in found.served.lacking if found.served else ():
             told = f"{contract.task_name} {contract.contract_version}: workers of this project run, none serves it"
             self.stdout.write(f"{self.style.WARNING('warning')} {_plain(told)}  -> Restart them with the newest code.")
-        if found.runtime:
+        if found.runtime and tasks:
             self.stdout.write(_plain(found.runtime))
 
     def _painted(self, cell: str) -> str:

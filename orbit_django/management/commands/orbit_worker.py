@@ -15,7 +15,7 @@ from orbit_django import checks, conf
 from orbit_django.conf import OrbitSettings
 from orbit_django.conf.options import RunOptions, read_options
 from orbit_django.exceptions import ConfigurationError
-from orbit_django.logs import ExtrasFormatter, LineHandler
+from orbit_django.management.shown import level_of, set_up_logging
 from orbit_django.tasks import Task, registry
 from orbit_django.transports.base import Transport
 from orbit_django.worker import interpreter
@@ -32,34 +32,77 @@ from orbit_django.worker.worker import Worker, aliases_of
 
 MISTAKE = 2
 SETTINGS = ("concurrency", "worker_id", "server", "transport", "drain_timeout")
-HANDED_ON = (*SETTINGS, "health", "task", "exclude", "max_tasks", "burst", "reload")  # to the processes of a supervisor
+HANDED_ON = (
+    *SETTINGS,
+    "health",
+    "task",
+    "exclude",
+    "max_tasks",
+    "burst",
+    "reload",
+    "verbosity",
+)  # to the processes of a supervisor
+# Each option by its names; a value that is not given comes from settings.ORBIT, the environment, or the default.
+OPTIONS: dict[str, dict[str, Any]] = {
+    "-c --concurrency": {
+        "metavar": "N",
+        "help": "poll loops, and so handlers at the same time in one process (default: the setting CONCURRENCY, 4)",
+    },
+    "-p --processes": {
+        "metavar": "N",
+        "help": "worker processes under a supervisor that replaces one that died (default: no supervisor, one process)",
+    },
+    "--max-tasks": {
+        "metavar": "N",
+        "help": "end after so many tasks; a supervised process is replaced then (default: no limit)",
+    },
+    "--burst": {"action": "store_true", "help": "end when nothing is left to do; exit 1 when nobody answered for 30 s"},
+    "--reload": {"action": "store_true", "help": "start afresh when a file of the project changes, for development"},
+    "--worker-id": {
+        "metavar": "ID",
+        "help": "identity to register under (default: the setting WORKER_ID, python-<host>-<pid>)",
+    },
+    "--server": {"metavar": "URL", "help": f"the runtime (default: the setting SERVER, {conf.DEFAULT_SERVER})"},
+    "--transport": {
+        "metavar": "NAME",
+        "help": "binding of the protocol: http, or the dotted path of one (default: the setting TRANSPORT, http)",
+    },
+    "--task": {
+        "nargs": "+",
+        "default": [],
+        "metavar": "PATTERN",
+        "help": "serve only tasks whose names match, with * and ? as in file names (default: all)",
+    },
+    "--exclude": {
+        "nargs": "+",
+        "default": [],
+        "metavar": "PATTERN",
+        "help": "do not serve tasks whose names match (default: none)",
+    },
+    "--drain-timeout": {
+        "metavar": "SECONDS",
+        "help": "time for running handlers after the first signal (default: the setting DRAIN_TIMEOUT, no limit)",
+    },
+    "--health": {
+        "metavar": "[HOST:]PORT",
+        "help": "answer /livez, /readyz and /metrics there; HOST is 127.0.0.1 unless given (default: do not)",
+    },
+    "--check": {"action": "store_true", "help": "look at settings, tasks, contracts and databases, then exit"},
+}
 logger = logging.getLogger("orbit_django.worker")
 
 
 class Command(BaseCommand):
     """Poll the runtime for tasks, run their handlers, report their results."""
 
-    help = "Work for an ORBIT runtime: poll for tasks, run handlers, report results. Stop it with SIGTERM or Ctrl-C."
+    help = "Work for an ORBIT runtime: poll for tasks, run handlers, report results, until SIGTERM or Ctrl-C."
     requires_system_checks: list[str] = []
     _is_program = False  # whether this process was started as this command
 
     def add_arguments(self, parser: CommandParser) -> None:
         """Declare the options; each wins over settings.ORBIT and the environment."""
-        parser.add_argument("-c", "--concurrency", help="poll loops, and so handlers at the same time (4)")
-        parser.add_argument("-p", "--processes", help="worker processes under a supervisor (none)")
-        parser.add_argument(
-            "--max-tasks", metavar="N", help="end after so many tasks; a supervised process is replaced"
-        )
-        parser.add_argument("--burst", action="store_true", help="end when nothing is left to do")
-        parser.add_argument("--reload", action="store_true", help="start afresh when a file changes, for development")
-        parser.add_argument("--worker-id", help="identity to register under (python-<host>-<pid>)")
-        parser.add_argument("--server", help="URL of the runtime (http://127.0.0.1:7233)")
-        parser.add_argument("--transport", help="binding of the protocol: http, or a dotted path")
-        parser.add_argument("--task", nargs="+", default=[], metavar="PATTERN", help="serve only matching tasks")
-        parser.add_argument("--exclude", nargs="+", default=[], metavar="PATTERN", help="do not serve matching tasks")
-        parser.add_argument("--drain-timeout", help="seconds that running handlers get after the first signal")
-        parser.add_argument("--health", metavar="[HOST:]PORT", help="answer /livez, /readyz and /metrics there")
-        parser.add_argument("--check", action="store_true", help="validate the configuration and exit")
+        for names, said in OPTIONS.items():
+            parser.add_argument(*names.split(), **said)
         parser.add_argument("--lifeline", help=SUPPRESS)
 
     def run_from_argv(self, argv: list[str]) -> None:
@@ -134,7 +177,7 @@ class Command(BaseCommand):
 def _prepare(options: dict[str, Any]) -> tuple[OrbitSettings, Sequence[Task], Transport]:
     """Check everything that can be checked before the start; raise ConfigurationError for a mistake."""
     settings = conf.load(**{name: options[name] for name in SETTINGS})
-    set_up_logging(settings.log_level)
+    set_up_logging(level_of(options["verbosity"], settings))
     tasks = registry.select(options["task"], options["exclude"]) if not registry.faults else ()
     transport = open_transport(settings)
     checks.preflight(registry, tasks, aliases_of(settings, tasks))
@@ -163,14 +206,3 @@ def _work(worker: Worker, lifeline: Lifeline | None, how: RunOptions) -> int:
     if lifeline is not None and not code:
         lifeline.ended()
     return code
-
-
-def set_up_logging(level: str) -> None:
-    """Show the worker's records on stderr, unless the project's LOGGING says what becomes of them."""
-    ours = logging.getLogger("orbit_django")
-    if ours.level == logging.NOTSET:
-        ours.setLevel(level)
-    if not ours.hasHandlers():
-        handler = LineHandler(sys.stderr)
-        handler.setFormatter(ExtrasFormatter())
-        ours.addHandler(handler)
