@@ -3,7 +3,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from django.core.checks import WARNING, run_checks
+from django.core.checks import ERROR, WARNING, run_checks
 from django.core.management import call_command
 from django.db import connections
 from django.db.backends.sqlite3.base import DatabaseWrapper
@@ -147,6 +147,8 @@ def test_e006_and_w003_handlers_and_contracts_that_differ(orbit_file: Path) -> N
     serve(function=charge)
     serve("shop.ship", ship)
     assert [each[0] for each in told()] == ["orbit_django.E006", "orbit_django.W003"]
+    assert [each.level for each in checks.check_contracts()] == [ERROR, WARNING]
+    assert [each.level for each in checks.check_contracts(databases=["default"])] == [WARNING, WARNING]
     assert all(each[2] for each in told())
 
 

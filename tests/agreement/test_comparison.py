@@ -109,6 +109,11 @@ workflow Pay {
 """
 
 
+def test_another_version_is_told_once_where_a_workflow_uses_it(found: Registry) -> None:
+    serve(version="1.1.0")
+    assert [code for code, _ in differences(PAY + STEP.replace("USING", ""))] == ["W004"]
+
+
 @pytest.mark.parametrize(
     ("using", "count"), [("", 1), ("using python", 1), ("using Python", 1), ("using any", 1), ("using go", 0)]
 )
