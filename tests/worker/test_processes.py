@@ -208,7 +208,7 @@ def test_a_program_that_calls_the_command_is_not_started_again(stage: Stage) -> 
     assert len(lines) == 2
     for line in lines:
         assert line[line.index(b"-m") :][:-2] == [
-            *(b"-m", b"django", b"orbit_worker", b"--concurrency=1", b"--task", b"test.*")
+            *(b"-m", b"django", b"orbit_worker", b"--concurrency=1", b"--task", b"test.*", b"--verbosity=1")
         ]
 
 
