@@ -150,3 +150,7 @@ class RuntimeRefusalError(OrbitError):
         self.status = status
         self.code = code
         self.message = message
+
+
+class RecordInUseError(OrbitError):
+    """A record cannot be forgotten, since somebody needs it."""

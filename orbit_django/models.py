@@ -1,8 +1,7 @@
 """The tables: idempotency records, the outbox of results, effects, and starts of workflows.
 
-Columns, constraints and the vocabulary of query sets; no transitions. Who writes is said at each model. Texts
-that a runtime or a handler made are stored so that every database can keep them; what must compare byte for byte
-is compared by a digest. Times that decide something are milliseconds by the database's clock.
+Columns, constraints and the vocabulary of query sets; no transitions. Texts of a runtime or a handler are stored so
+that every database can keep them, and compared by a digest. Times that decide are milliseconds by the database's clock.
 """
 
 from __future__ import annotations
@@ -37,14 +36,13 @@ class IdempotencyRecordQuerySet(models.QuerySet["IdempotencyRecord"]):
         An effect that is open keeps its record; any effect keeps a record that has no outcome. ``before_ms`` is
         that time by the database's clock.
         """
-        status = IdempotencyRecord.Status
         effects = Effect.objects.filter(record=OuterRef("pk"))
         unanswered = OutboxMessage.objects.filter(record=OuterRef("pk")).exclude(
             status__in=OutboxMessage.ANSWERED, settled_at__lt=before
         )
-        ended = Q(status__in=[status.SUCCEEDED, status.FAILED], finished_at__lt=before) & ~Exists(effects.open())
+        ended = Q(status__in=["succeeded", "failed"], finished_at__lt=before) & ~Exists(effects.open())
         has_no_owner = Q(lease_ms__isnull=True) | Q(lease_ms__lt=before_ms)
-        left_behind = Q(status=status.RUNNING, created_at__lt=before) & has_no_owner & ~Exists(effects)
+        left_behind = Q(status="running", created_at__lt=before) & has_no_owner & ~Exists(effects)
         return self.filter(ended | left_behind, ~Exists(unanswered))
 
 
@@ -93,6 +91,8 @@ class IdempotencyRecord(models.Model):
     objects = IdempotencyRecordQuerySet.as_manager()
 
     class Meta:
+        default_permissions = ("view",)
+        permissions = [("forget_idempotencyrecord", "Can forget idempotency record, so that its handler runs again")]
         indexes = [models.Index(fields=["finished_at"], name="orbit_record_finished")]
 
     def __str__(self) -> str:
@@ -180,6 +180,8 @@ class OutboxMessage(models.Model):
     objects = OutboxMessageQuerySet.as_manager()
 
     class Meta:
+        default_permissions = ("view",)
+        permissions = [("redeliver_outboxmessage", "Can deliver again"), ("requeue_outboxmessage", "Can requeue")]
         constraints = [models.UniqueConstraint(fields=["token_hash", "kind"], name="orbit_message_token_kind")]
         indexes = [
             models.Index(fields=["due_at"], name="orbit_message_due"),
@@ -231,6 +233,8 @@ class Effect(models.Model):
     objects = EffectQuerySet.as_manager()
 
     class Meta:
+        default_permissions = ("view",)
+        permissions = [("settle_effect", "Can say of an open effect whether it happened")]
         constraints = [models.UniqueConstraint(fields=["record", "name_hash"], name="orbit_effect_name")]
 
     def __str__(self) -> str:
@@ -288,6 +292,8 @@ class WorkflowStart(models.Model):
     objects = WorkflowStartQuerySet.as_manager()
 
     class Meta:
+        default_permissions = ("view",)
+        permissions = [("redeliver_workflowstart", "Can have unanswered workflow start sent at once")]
         indexes = [models.Index(fields=["settled_at"], name="orbit_start_settled")]
 
     def __str__(self) -> str:

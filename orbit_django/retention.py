@@ -20,6 +20,7 @@ from django.utils import timezone
 from orbit_django import effects, idempotency, outbox, starts
 from orbit_django.clock import Clock, SystemClock
 from orbit_django.dialects import dialect_of
+from orbit_django.exceptions import RecordInUseError
 
 logger = logging.getLogger(__name__)
 
@@ -125,3 +126,12 @@ def _remove(using: str, keys: list[int], before: datetime) -> Pruned:
         messages = outbox.discard(using, held)
         count = effects.discard(using, held)
         return Pruned(idempotency.discard(using, held), messages, count)
+
+
+def forget(using: str, key: int) -> None:
+    """Remove one record with its messages and effects, as a person asked: its next delivery runs the handler again.
+
+    Raises RecordInUseError while anybody needs it.
+    """
+    if not _remove(using, [key], timezone.now()).records:
+        raise RecordInUseError("a run of it goes on, a report of it has no answer, or an effect of it no outcome")

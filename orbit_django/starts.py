@@ -184,3 +184,17 @@ def _write(start: HeldStart, is_open: Q, **changes: object) -> None:
     with dialect_of(start.using).writing():
         rows = WorkflowStart.objects.using(start.using).filter(is_open, pk=start.pk)
         rows.update(attempts=F("attempts") + 1, sender="", **changes)
+
+
+def deliver_again(using: str, keys: Collection[int]) -> int:
+    """Let the unanswered ones of these starts be sent at once, as a person asked; return how many.
+
+    What a sender holds at this moment is left to it.
+    """
+    dialect = dialect_of(using)
+    is_free = Q(sender="") | Q(due_at__isnull=True) | Q(due_at__lte=dialect.now_ms())
+    rows = WorkflowStart.objects.using(using).filter(is_free, pk__in=keys)
+    with dialect.writing():
+        return rows.filter(status__in=[Status.PENDING, Status.BLOCKED]).update(
+            status=Status.PENDING, due_at=dialect.now_ms(), sender="", last_status=None
+        )

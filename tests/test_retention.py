@@ -1,8 +1,11 @@
+import threading
+
 import pytest
-from django.db import IntegrityError, OperationalError, transaction
+from django.db import IntegrityError, OperationalError, connections, transaction
 from django.utils import timezone
 
-from orbit_django import idempotency, outbox, retention
+from orbit_django import TaskError, idempotency, outbox, retention
+from orbit_django.exceptions import RecordInUseError
 from orbit_django.models import Effect, IdempotencyRecord, OutboxMessage, WorkflowStart
 from orbit_django.protocol import Receipt
 from orbit_django.retention import Pruned
@@ -203,3 +206,45 @@ def test_looking_is_bounded_and_follows_the_index(django_assert_max_num_queries,
     age(20)
     with django_assert_max_num_queries(8):  # nothing is old: one look along each index
         assert prune() == Pruned()
+
+
+def test_a_record_that_nobody_needs_is_forgotten_with_all_that_belongs_to_it():
+    served = paying()
+    settled(served)
+    retention.forget("default", IdempotencyRecord.objects.get().pk)
+    assert not IdempotencyRecord.objects.exists()
+    assert not OutboxMessage.objects.exists()
+    assert not Effect.objects.exists()
+
+
+def test_a_record_that_somebody_needs_is_not_forgotten():
+    desk().deliver(**key(0))
+    with pytest.raises(RecordInUseError):
+        retention.forget("default", IdempotencyRecord.objects.get().pk)
+    assert (IdempotencyRecord.objects.count(), OutboxMessage.objects.count()) == (1, 1)
+
+
+def test_a_record_whose_handler_runs_is_not_forgotten():
+    told = []
+
+    def forget():
+        try:
+            told.append(retention.forget("default", IdempotencyRecord.objects.get().pk))
+        except RecordInUseError:
+            told.append("in use")
+        finally:
+            connections.close_all()
+
+    def handler(input, ctx):
+        if ctx.attempt == 1:
+            raise TaskError("NOT_YET")
+        asking.start()  # whether it looks now or waits for its turn: by then the new outcome has no answer
+        return {"n": 1}
+
+    asking = threading.Thread(target=forget)
+    served = Desk(handler)
+    settled(served)
+    served.deliver(**key(0), attempt=2)
+    asking.join(30)
+    assert told == ["in use"]
+    assert IdempotencyRecord.objects.get().status == "succeeded"

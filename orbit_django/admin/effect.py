@@ -3,23 +3,22 @@
 from __future__ import annotations
 
 import logging
-from typing import Any
+from typing import Any, ClassVar
 
 from django import forms
 from django.contrib import admin, messages
 from django.contrib.admin.utils import unquote
 from django.core.exceptions import PermissionDenied
-from django.db import router
 from django.db.models import F, Q, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest, HttpResponse, HttpResponseRedirect
 from django.template.response import TemplateResponse
-from django.urls import URLPattern, path, reverse
-from django.utils.html import format_html
+from django.urls import URLPattern, path
 
 from orbit_django import effects
-from orbit_django.admin import shown
-from orbit_django.admin.pages import LedgerAdmin, WordFilter, records_of
+from orbit_django.admin import databases, shown
+from orbit_django.admin.lists import WordFilter, beginning
+from orbit_django.admin.pages import LedgerAdmin, records_of
 from orbit_django.models import Effect
 from orbit_django.payloads import cut
 
@@ -36,6 +35,7 @@ class EffectStatusFilter(WordFilter):
     title = "status"
     parameter_name = "status__exact"
     words = (Status.UNCERTAIN, OPEN, Status.STARTED, Status.FINISHED, Status.NOT_HAPPENED)
+    orders: ClassVar = dict.fromkeys(map(str, words), ("-pk",))  # the status has an index
 
     def kept(self, word: str) -> Q:
         """Return what a row must be."""
@@ -77,12 +77,14 @@ class EffectAdmin(LedgerAdmin):
 
     list_display = ("state", "effect", "task", "key", "execution", "age", "trouble", "settled_by")
     list_filter = (EffectStatusFilter,)
-    search_fields = ("record__execution_id",)
+    joined = ("record",)
     fieldsets = (
-        (None, {"fields": ("state", "name", "task", "record", "started_at", "finished_at")}),
+        (None, {"fields": ("state", "name", "task", "its_record", "whole_execution", "started_at", "finished_at")}),
         ("What became of it", {"fields": ("shown_result", "shown_error", "settled_by")}),
     )
-    readonly_fields = ("state", "task", "shown_result", "shown_error", "settling")
+    readonly_fields = (
+        "state", "task", "its_record", "whole_execution", "shown_result", "shown_error", "settling",
+    )  # fmt: skip
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return the rows with the columns of the list, the boundless ones cut by the database."""
@@ -96,17 +98,19 @@ class EffectAdmin(LedgerAdmin):
         )
         return narrow
 
-    def found(self, term: str, rows: QuerySet[Any]) -> tuple[Q, Q]:
-        """Return how to find an execution, a key or an effect."""
-        by_index = Q(record__execution_id=term) | Q(record_id__in=records_of(term, rows.db))
-        by_reading = Q(record__execution_id__startswith=term) | Q(record__idempotency_key=term) | Q(name=term)
-        return by_index, by_reading
+    def found(self, term: str, using: str) -> Q:
+        """Return how to find an execution or a key."""
+        return beginning("record__execution_id", term, using) | Q(record_id__in=records_of(term, using))
+
+    def execution_id_of(self, row: Any) -> str:
+        """Return the execution that an effect belongs to."""
+        return str(row.record.execution_id)
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """Return the effect with the tokens that its texts must not show."""
         effect = super().get_object(request, object_id, from_field)
         if effect is not None:
-            effect.tokens = list(effect.record.messages.order_by("pk").values_list("token", flat=True)[:100])
+            effect.tokens = shown.tokens_of(effect.record)
         return effect
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
@@ -128,18 +132,17 @@ class EffectAdmin(LedgerAdmin):
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[attr-defined,no-any-return]  # Django's own page for this
         if not effect.is_open:
             self.message_user(request, "This effect is not open any more.", messages.WARNING)
-            return HttpResponseRedirect(self._address(effect, "change"))
+            return HttpResponseRedirect(databases.address_of(self.admin_site, effect))
         form = SettleForm(request.POST if request.method == "POST" else None)
         if not form.is_valid():
             return self._page(request, effect, form=form)
         if "confirmed" not in request.POST:
             return self._page(request, effect, said=form.cleaned_data)
         self._settle(request, effect, form.cleaned_data)
-        return HttpResponseRedirect(self._address(effect, "change"))
+        return HttpResponseRedirect(databases.address_of(self.admin_site, effect))
 
     def _settle(self, request: HttpRequest, effect: Any, said: dict[str, Any]) -> None:
         has_happened = said["outcome"] == HAPPENED
-        effect.refresh_from_db(using=router.db_for_write(Effect))
         try:
             name = request.user.get_username()
             effects.settle(effect, result=said["result"] if has_happened else None, settled_by=name)
@@ -147,7 +150,7 @@ class EffectAdmin(LedgerAdmin):
             self.message_user(request, f"Nothing was changed: {error}.", messages.ERROR)
             return
         told = "it happened" if has_happened else "it did not happen"
-        self.log_change(request, effect, f"Settled: {told}.")
+        self.record_decision(request, [effect], f"Settled: {told}.")
         logger.info("an effect was settled", extra={"effect": effect.pk, "user": request.user.pk, "said": told})
         self.message_user(request, f"Settled: {told}. The next attempt goes by that.", messages.SUCCESS)
 
@@ -162,17 +165,14 @@ class EffectAdmin(LedgerAdmin):
             "task": self.task(effect),
             "error": self.shown_error(effect),
             "has_happened": said.get("outcome") == HAPPENED,
-            "address": self._address(effect, "change"),
+            "address": databases.address_of(self.admin_site, effect),
         }
         request.current_app = self.admin_site.name
         return TemplateResponse(request, "admin/orbit_django/effect/settle.html", context)
 
     def _may_settle(self, request: HttpRequest) -> bool:
-        """Return whether the user may settle: the permission to change effects."""
-        return request.user.has_perm("orbit_django.change_effect")
-
-    def _address(self, effect: Any, page: str) -> str:
-        return reverse(f"admin:orbit_django_effect_{page}", args=[effect.pk], current_app=self.admin_site.name)
+        """Return whether the user may settle: a permission of its own."""
+        return request.user.has_perm("orbit_django.settle_effect")
 
     @admin.display(description="status")
     def state(self, effect: Any) -> str:
@@ -190,6 +190,16 @@ class EffectAdmin(LedgerAdmin):
         if hasattr(effect, "head_task"):
             return shown.named(effect.head_task, effect.head_version)
         return shown.named(effect.record.task_name, effect.record.contract_version)
+
+    @admin.display(description="record")
+    def its_record(self, effect: Any) -> str:
+        """Lead to the record of its task."""
+        return self.link(effect.record, cut(str(effect.record), 120))
+
+    @admin.display(description="execution")
+    def whole_execution(self, effect: Any) -> str:
+        """Lead to the execution."""
+        return self.way_to(effect.record.execution_id, effect, 255)
 
     @admin.display(description="key")
     def key(self, effect: Any) -> str:
@@ -220,8 +230,7 @@ class EffectAdmin(LedgerAdmin):
     @admin.display(description="it is open")
     def settling(self, effect: Any) -> str:
         """Lead to the page that settles it."""
-        text = "Say whether it happened"
-        return format_html('<a class="button" href="{}">{}</a>', self._address(effect, "settle"), text)
+        return shown.button("Say whether it happened", databases.address_of(self.admin_site, effect, "settle"))
 
     def _is_hidden(self, text: str | None, task_name: str) -> bool:
         return bool(text) and shown.is_hidden(task_name)

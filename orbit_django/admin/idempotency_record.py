@@ -2,23 +2,26 @@
 
 from __future__ import annotations
 
-import re
-from typing import Any
+from typing import Any, ClassVar
 
+from django.conf import settings
 from django.contrib import admin
+from django.db import transaction
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
 from django.http import HttpRequest
-from django.urls import reverse
+from django.urls import URLPattern, path
 from django.utils.html import format_html_join
 
-from orbit_django.admin import shown
-from orbit_django.admin.pages import LedgerAdmin, WordFilter, hashes_of
+from orbit_django.admin import databases, shown
+from orbit_django.admin.execution import ExecutionPage
+from orbit_django.admin.forgetting import PERMISSION, ForgetPage
+from orbit_django.admin.lists import WordFilter, beginning
+from orbit_django.admin.pages import LedgerAdmin, hashes_of
 from orbit_django.models import IdempotencyRecord
 from orbit_django.payloads import cut
 from orbit_django.protocol import StepKind
 
-ERROR_CODE = re.compile(r'"error_code":\s*"([^"\\]{1,200})')
 MOST_REPORTS = 20
 Status = IdempotencyRecord.Status
 
@@ -29,6 +32,7 @@ class RecordStatusFilter(WordFilter):
     title = "status"
     parameter_name = "status__exact"
     words = Status.values
+    orders: ClassVar = {Status.RUNNING: ("-finished_at", "-pk")}
 
     def kept(self, word: str) -> Q:
         """Return what a row must be."""
@@ -50,8 +54,8 @@ class IdempotencyRecordAdmin(LedgerAdmin):
     list_display = ("state", "task", "key", "execution", "code", "attempt", "age")
     list_filter = (RecordStatusFilter, StepKindFilter)
     fieldsets = (
-        (None, {"fields": ("state", "task", "step_kind", "whole_key", "workflow", "execution_id", "step_id")}),
-        ("Outcome", {"fields": ("attempt", "shown_output", "shown_error", "reports")}),
+        (None, {"fields": ("state", "task", "step_kind", "whole_key", "workflow", "whole_execution", "step_id")}),
+        ("Outcome", {"fields": ("attempt", "shown_output", "shown_error", "reports", "its_effects")}),
         (
             "Claim",
             {"fields": ("worker_id", "generation", "lease_until", "redeliveries", "created_at", "finished_at")},
@@ -59,7 +63,8 @@ class IdempotencyRecordAdmin(LedgerAdmin):
         ("Compared with later deliveries", {"fields": ("contract_version", "input_hash")}),
     )
     readonly_fields = (
-        "state", "task", "whole_key", "shown_output", "shown_error", "reports", "lease_until",
+        "state", "task", "whole_key", "whole_execution", "shown_output", "shown_error", "reports", "its_effects",
+        "lease_until", "forgetting",
     )  # fmt: skip
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -73,17 +78,32 @@ class IdempotencyRecordAdmin(LedgerAdmin):
         )
         return narrow
 
-    def found(self, term: str, rows: QuerySet[Any]) -> tuple[Q, Q]:
+    def found(self, term: str, using: str) -> Q:
         """Return how to find an execution or a key."""
-        by_index = Q(execution_id=term) | Q(key_hash__in=hashes_of(term))
-        return by_index, Q(execution_id__startswith=term) | Q(idempotency_key=term)
+        return beginning("execution_id", term, using) | Q(key_hash__in=hashes_of(term))
 
     def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
         """Return the record with the tokens that its texts must not show."""
         record = super().get_object(request, object_id, from_field)
         if record is not None:
-            record.tokens = list(record.messages.order_by("pk").values_list("token", flat=True)[:100])
+            record.tokens = shown.tokens_of(record)
         return record
+
+    def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
+        """Return what a page shows: the way to forget it only to who may."""
+        ways = (("Forget", {"fields": ("forgetting",)}),) if obj and request.user.has_perm(PERMISSION) else ()
+        return (*self.fieldsets, *ways)
+
+    def get_urls(self) -> list[URLPattern]:
+        """Add the page of an execution and the one that forgets."""
+        forget = self.admin_site.admin_view(ForgetPage(self).show)
+        for using in settings.DATABASES:  # forgetting is a transaction of its own, which begins with a lock
+            forget = transaction.non_atomic_requests(using)(forget)
+        mine = [
+            path("execution/", self.admin_site.admin_view(ExecutionPage(self).show), name="orbit_django_execution"),
+            path("<path:object_id>/forget/", forget, name="orbit_django_idempotencyrecord_forget"),
+        ]
+        return [*mine, *super().get_urls()]
 
     @admin.display(description="status")
     def state(self, record: Any) -> str:
@@ -105,8 +125,7 @@ class IdempotencyRecordAdmin(LedgerAdmin):
     @admin.display(description="error code")
     def code(self, record: Any) -> str:
         """Show the code of a stored failure."""
-        found = ERROR_CODE.search(record.head_error or "")
-        return shown.cell(found[1], 30) if found else "-"
+        return shown.cell(shown.code_of(record.head_error), 30)
 
     @admin.display(description="key")
     def whole_key(self, record: Any) -> str:
@@ -128,16 +147,29 @@ class IdempotencyRecordAdmin(LedgerAdmin):
         """Show when a claim outside a transaction ends, if there is one."""
         return shown.time_of(record.lease_ms)
 
+    @admin.display(description="execution")
+    def whole_execution(self, record: Any) -> str:
+        """Lead to the execution."""
+        return self.way_to(record.execution_id, record, 255)
+
     @admin.display(description="reports")
     def reports(self, record: Any) -> str:
         """Show the newest messages that report this record."""
-        rows = record.messages.order_by("-pk").only("pk", "kind", "status", "attempt", "created_at")[:MOST_REPORTS]
-        lines = [(self._address(row), row.kind, row.attempt, row.status) for row in rows]
-        return format_html_join("", '<div><a href="{}">{} of attempt {}</a>, {}</div>', lines) or "-"
+        rows = record.messages.using(record._state.db).order_by("-pk").only("kind", "status", "attempt")[:MOST_REPORTS]
+        lines = [(self.link(row, f"{row.kind} of attempt {row.attempt}"), row.status) for row in rows]
+        return format_html_join("", "<div>{}, {}</div>", lines) or "-"
 
-    def _address(self, message: Any) -> str:
-        name = "admin:orbit_django_outboxmessage_change"
-        return reverse(name, args=[message.pk], current_app=self.admin_site.name)
+    @admin.display(description="effects")
+    def its_effects(self, record: Any) -> str:
+        """Show the newest effects of this record."""
+        rows = record.effects.using(record._state.db).order_by("-pk").only("name", "status")[:MOST_REPORTS]
+        lines = [(self.link(row, shown.cell(row.name, 40)), row.status) for row in rows]
+        return format_html_join("", "<div>{}, {}</div>", lines) or "-"
+
+    @admin.display(description="have the handler run again")
+    def forgetting(self, record: Any) -> str:
+        """Lead to the page that forgets it."""
+        return shown.button("Forget this record…", databases.address_of(self.admin_site, record, "forget"))
 
     def _outcome(self, record: Any, text: str | None) -> str:
         if text and shown.is_hidden(record.task_name):

@@ -2,43 +2,70 @@
 
 from __future__ import annotations
 
-import logging
-from typing import Any
+from typing import Any, ClassVar
 
-from django.contrib import admin, messages
-from django.db import router
+from django.contrib import admin
 from django.db.models import Q, QuerySet
 from django.db.models.functions import Left
-from django.http import HttpRequest
+from django.http import HttpRequest, HttpResponse
+from django.utils.html import format_html
 
 from orbit_django import outbox
-from orbit_django.admin import shown
-from orbit_django.admin.pages import LedgerAdmin, WordFilter, records_of
+from orbit_django.admin import again, shown
+from orbit_django.admin.lists import WordFilter, beginning
+from orbit_django.admin.pages import records_of
 from orbit_django.models import IdempotencyRecord, OutboxMessage
-from orbit_django.protocol import BENIGN_REASONS, Receipt
+from orbit_django.payloads import cut
+from orbit_django.protocol import BENIGN_REASONS
 
-logger = logging.getLogger(__name__)
-
-SUPERSEDED = "superseded"
 LISTED = ("record", "status", "kind", "token", "execution_id", "attempt", "attempts", "accepted", "created_at")
 Status = OutboxMessage.Status
 
+REQUEUE = again.Request(
+    action="requeue_blocked",
+    permission="orbit_django.requeue_outboxmessage",
+    title="Requeue blocked messages",
+    statuses=(Status.BLOCKED,),
+    what="blocked messages",
+    consequence=(
+        "Each is tried once more, the same bytes under the same token, by any worker of its server. Do it when what "
+        "blocked them has been mended: otherwise they are blocked again."
+    ),
+    act=outbox.requeue,
+)
+DELIVER = again.Request(
+    action="deliver_again",
+    permission="orbit_django.redeliver_outboxmessage",
+    title="Deliver again",
+    statuses=(Status.PENDING, Status.BLOCKED),
+    what="unanswered messages",
+    consequence=(
+        "Each is sent at once instead of at the end of its pause, the same bytes under the same token, by any worker "
+        "of its server. No handler runs. A result that the runtime has already is answered as a duplicate, which does "
+        "no harm. What is being sent at this moment is left alone."
+    ),
+    act=outbox.deliver_again,
+)
+
 
 class MessageStatusFilter(WordFilter):
-    """By status; what has no final answer is found by the index over the answers' times."""
+    """By status; what has no final answer is found by the indexes over the times."""
 
     title = "status"
     parameter_name = "status__exact"
-    words = (*Status.values, SUPERSEDED)
+    words = (*Status.values, shown.SUPERSEDED)
+    orders: ClassVar = {Status.PENDING: ("-due_at", "-pk"), Status.BLOCKED: ("-settled_at", "-pk")}
 
     def kept(self, word: str) -> Q:
         """Return what a row must be; superseded ones are refused, for a reason that means no trouble."""
-        if word == SUPERSEDED:
+        if word == shown.SUPERSEDED:
             benign = Q()
             for reason in BENIGN_REASONS:
                 benign |= Q(reason__startswith=reason)
             return Q(status=Status.REFUSED) & benign
-        return Q(status=word, settled_at__isnull=word in (Status.PENDING, Status.BLOCKED))
+        if word == Status.PENDING:
+            return Q(status=word, due_at__isnull=False)
+        return Q(status=word, settled_at__isnull=word == Status.BLOCKED)
 
 
 class KindFilter(WordFilter):
@@ -50,19 +77,24 @@ class KindFilter(WordFilter):
 
 
 @admin.register(OutboxMessage)
-class OutboxMessageAdmin(LedgerAdmin):
+class OutboxMessageAdmin(again.SendAgainAdmin):
     """Messages, newest first."""
 
     list_display = ("state", "task", "execution", "age", "tries", "answer", "kind", "attempt")
     list_filter = (MessageStatusFilter, KindFilter)
-    actions = ("requeue_blocked",)
+    actions = ("requeue_blocked", "deliver_again")
+    requests = (REQUEUE, DELIVER)
+    joined = ("record",)
     fieldsets = (
-        (None, {"fields": ("state", "kind", "task", "record", "execution_id", "attempt")}),
+        (None, {"fields": ("state", "kind", "task", "its_record", "whole_execution", "attempt")}),
         ("Answer", {"fields": ("accepted", "whole_reason", "last_status", "settled_at")}),
         ("Delivery", {"fields": ("tries", "whole_error", "next_try", "worker_id", "server", "created_at")}),
         ("Request", {"fields": ("shown_body",)}),
     )
-    readonly_fields = ("state", "task", "tries", "whole_reason", "whole_error", "next_try", "shown_body")
+    readonly_fields = (
+        "state", "task", "its_record", "whole_execution", "tries", "whole_reason", "whole_error", "next_try",
+        "shown_body", "sending_again",
+    )  # fmt: skip
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return the rows with the columns of the list, the boundless ones cut by the database."""
@@ -75,28 +107,47 @@ class OutboxMessageAdmin(LedgerAdmin):
         )
         return narrow
 
-    def found(self, term: str, rows: QuerySet[Any]) -> tuple[Q, Q]:
+    def found(self, term: str, using: str) -> Q:
         """Return how to find an execution or a key."""
-        by_index = Q(execution_id=term) | Q(record_id__in=records_of(term, rows.db))
-        return by_index, Q(execution_id__startswith=term) | Q(record__idempotency_key=term)
+        return beginning("execution_id", term, using) | Q(record_id__in=records_of(term, using))
 
     def has_requeue_permission(self, request: HttpRequest) -> bool:
-        """Return whether the user may have blocked messages sent again: the permission to change them."""
-        return request.user.has_perm("orbit_django.change_outboxmessage")
+        """Return whether the user may have blocked messages tried again."""
+        return request.user.has_perm(REQUEUE.permission)
 
-    @admin.action(description="Requeue blocked messages", permissions=["requeue"])
-    def requeue_blocked(self, request: HttpRequest, queryset: QuerySet[Any]) -> None:
-        """Have the blocked ones among the chosen messages sent again."""
-        keys = list(queryset.filter(status=Status.BLOCKED).values_list("pk", flat=True))
-        count = outbox.requeue(router.db_for_write(OutboxMessage), keys)
-        logger.info("blocked messages were requeued", extra={"count": count, "user": request.user.pk})
-        text = f"{count} blocked message(s) will be sent again by a worker or by orbit_outbox flush."
-        self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
+    def has_redeliver_permission(self, request: HttpRequest) -> bool:
+        """Return whether the user may have unanswered messages sent at once."""
+        return request.user.has_perm(DELIVER.permission)
+
+    @admin.action(description=REQUEUE.title, permissions=["requeue"])
+    def requeue_blocked(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """Have the blocked ones among the chosen messages tried once more."""
+        return self.carry_out(request, queryset, REQUEUE)
+
+    @admin.action(description=DELIVER.title, permissions=["redeliver"])
+    def deliver_again(self, request: HttpRequest, queryset: QuerySet[Any]) -> HttpResponse | None:
+        """Have the unanswered ones among the chosen messages sent at once."""
+        return self.carry_out(request, queryset, DELIVER)
+
+    def told(self, message: Any) -> str:
+        """Return what a confirmation says of a message."""
+        about = (self.task(message), self.execution(message), self.age(message), self.answer(message))
+        return format_html("{}, execution {}, {} old: {}", *about)
+
+    @admin.display(description="record")
+    def its_record(self, message: Any) -> str:
+        """Lead to the record that is reported."""
+        return self.link(message.record, cut(str(message.record), 120)) if message.record else "-"
+
+    @admin.display(description="execution")
+    def whole_execution(self, message: Any) -> str:
+        """Lead to the execution."""
+        return self.way_to(message.execution_id, message, 255)
 
     @admin.display(description="status")
     def state(self, message: Any) -> str:
         """Show where the message stands; refused for a benign reason, it was superseded."""
-        return shown.label(SUPERSEDED if _is_superseded(message) else message.status)
+        return shown.label(shown.standing(message))
 
     @admin.display(description="task")
     def task(self, message: Any) -> str:
@@ -115,13 +166,13 @@ class OutboxMessageAdmin(LedgerAdmin):
     @admin.display(description="answer or last error")
     def answer(self, message: Any) -> str:
         """Show what the runtime said; before it has, the beginning of what the latest try ran into."""
-        text = "accepted" if message.accepted else message.head_reason or message.head_error
+        text = "accepted" if message.accepted else shown.reason_of(message) or message.head_error
         return shown.sentence(shown.masked(text, [message.token]))
 
     @admin.display(description="reason")
     def whole_reason(self, message: Any) -> str:
         """Show why the runtime did not accept it."""
-        return self._text(message, message.reason)
+        return self._text(message, shown.reason_of(message))
 
     @admin.display(description="last error")
     def whole_error(self, message: Any) -> str:
@@ -143,8 +194,3 @@ class OutboxMessageAdmin(LedgerAdmin):
 
     def _text(self, message: Any, text: str) -> str:
         return shown.block(shown.masked(text, [message.token])) if text else "-"
-
-
-def _is_superseded(message: Any) -> bool:
-    reason = message.head_reason if hasattr(message, "head_reason") else message.reason
-    return message.status == Status.REFUSED and Receipt(False, reason).is_benign

@@ -1,48 +1,26 @@
-"""What the pages of all tables have in common: read-only, and as quick with a million rows as with ten.
-
-A list never counts the table, never sorts by a column without an index, and never loads the wide columns.
-"""
+"""What the pages of all tables have in common: read-only, with the counters on top and a way to everything else."""
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Any, ClassVar
-from urllib.parse import quote
+from typing import Any
 
 from django.contrib import admin
+from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.admin.views.main import ChangeList
-from django.core.paginator import Paginator
+from django.contrib.contenttypes.models import ContentType
 from django.db.models import Q, QuerySet
-from django.http import HttpRequest
-from django.utils.functional import cached_property
+from django.http import HttpRequest, HttpResponse
 from django.utils.html import format_html
 
-from orbit_django.admin import shown
+from orbit_django.admin import databases, shown
+from orbit_django.admin.counters import counters
+from orbit_django.admin.lists import MOST_FOUND, MOST_LISTED, NarrowList, ShortPaginator
 from orbit_django.models import IdempotencyRecord
 from orbit_django.payloads import digest, storable
 from orbit_django.protocol import StepKind
 from orbit_django.tasks import registry
 
-MOST_LISTED = 10_000
 PER_PAGE = 50
-
-
-class ShortPaginator(Paginator):  # type: ignore[type-arg]  # as below
-    """Pages over the newest rows of a list; counting stops where the pages end."""
-
-    @cached_property
-    def count(self) -> int:
-        """Return the number of rows, at most MOST_LISTED."""
-        rows: Any = self.object_list
-        return int(rows.order_by().values("pk")[:MOST_LISTED].count())
-
-
-class NarrowList(ChangeList):
-    """A list that loads what its columns show and nothing else."""
-
-    def get_queryset(self, request: HttpRequest, exclude_parameters: Any = None) -> QuerySet[Any]:
-        """Return the rows without the columns that only a row's own page shows."""
-        return self.model_admin.narrowed(super().get_queryset(request, exclude_parameters))  # type: ignore[attr-defined,no-any-return]  # a LedgerAdmin
 
 
 class LedgerAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # it is generic for the type checker alone
@@ -54,40 +32,104 @@ class LedgerAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # it is generic 
     list_max_show_all = PER_PAGE
     show_full_result_count = False
     show_facets = admin.ShowFacets.NEVER
+    change_list_template = "admin/orbit_django/change_list.html"
     paginator = ShortPaginator
     search_fields = ("execution_id",)
     search_help_text = (
         "A whole execution id or idempotency key, or the beginning of an execution id. "
-        f"The pages show the newest {MOST_LISTED:,} rows; search and filters reach all of them."
+        f"The pages show the newest {MOST_LISTED:,} rows; a search reaches all of them."
     )
+    joined: tuple[str, ...] = ()  # what a row's own page shows of other tables
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
         """Return the rows of a list with the columns that it shows."""
         raise NotImplementedError
 
-    def found(self, term: str, rows: QuerySet[Any]) -> tuple[Q, Q]:
-        """Return what a search matches by an index, and what to look for when that finds nothing."""
+    def found(self, term: str, using: str) -> Q:
+        """Return what a search matches, all of it by an index."""
         raise NotImplementedError
+
+    def keys_of(self, term: str, using: str) -> list[int]:
+        """Return the keys of what a search matches, one more than MOST_FOUND at most."""
+        rows = self.model._default_manager.using(using).filter(self.found(term, using))
+        return list(rows.values_list("pk", flat=True)[: MOST_FOUND + 1])
+
+    def get_queryset(self, request: HttpRequest) -> QuerySet[Any]:
+        """Return the rows of the database that the project's tasks use, whatever a router would say."""
+        return super().get_queryset(request).using(databases.home())
+
+    def get_object(self, request: HttpRequest, object_id: str, from_field: str | None = None) -> Any:
+        """Return the row that an address names."""
+        rows = self.get_queryset(request)
+        return databases.find(rows.select_related(*self.joined) if self.joined else rows, object_id)
+
+    def get_list_filter(self, request: HttpRequest) -> Any:
+        """Add the choice of a database where there is more than one."""
+        more = (databases.DatabaseFilter,) if len(databases.in_use()) > 1 else ()
+        return (*super().get_list_filter(request), *more)
 
     def get_changelist(self, request: HttpRequest, **kwargs: Any) -> type[ChangeList]:
         """Return the list that leaves out wide columns."""
         return NarrowList
 
+    def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
+        """Show the list with the counters above it."""
+        using = databases.chosen(request)
+        above = {"counters": list(counters(self.admin_site, request, using))} if request.method == "GET" else {}
+        return super().changelist_view(request, above | (extra_context or {}))
+
     def get_search_results(
         self, request: HttpRequest, queryset: QuerySet[Any], search_term: str
     ) -> tuple[QuerySet[Any], bool]:
-        """Search by index first; only when that finds nothing is the table read."""
+        """Look up by index, and go on with a bounded number of rows."""
         if not search_term.strip():
             return queryset, False
-        by_index, by_reading = self.found(storable(search_term.strip()), queryset)
-        quick = queryset.filter(by_index)
-        return (quick if quick.exists() else queryset.filter(by_reading)), False
+        keys = self.keys_of(storable(search_term.strip()), queryset.db)
+        request.orbit_found_more = len(keys) > MOST_FOUND  # type: ignore[attr-defined]  # the list tells about it
+        return queryset.filter(pk__in=keys[:MOST_FOUND]), False
+
+    def render_change_form(self, request: HttpRequest, context: Any, *args: Any, **kwargs: Any) -> HttpResponse:
+        """Add the ways from a row to its execution and to what people decided about it."""
+        if row := context.get("original"):
+            context["history_address"] = databases.address_of(self.admin_site, row, "history")
+            if name := self.execution_id_of(row):
+                context["execution_address"] = databases.execution_of(self.admin_site, name, row._state.db)
+        return super().render_change_form(request, context, *args, **kwargs)
+
+    def execution_id_of(self, row: Any) -> str:
+        """Return the execution that a row belongs to."""
+        return str(row.execution_id)
+
+    def record_decision(self, request: HttpRequest, rows: Any, text: str) -> None:
+        """Keep in the admin's log what a person decided about rows."""
+        about = {"user_id": request.user.pk, "content_type": ContentType.objects.get_for_model(self.model)}
+        entries = [
+            LogEntry(
+                object_id=databases.name_of(row),
+                object_repr=str(row)[:200],
+                action_flag=CHANGE,
+                change_message=text,
+                **about,
+            )
+            for row in rows
+        ]
+        LogEntry.objects.bulk_create(entries)
 
     @admin.display(description="execution")
     def execution(self, row: Any) -> str:
-        """Show the execution, leading to all its rows."""
-        name = row.execution_id
-        return format_html('<a href="?q={}">{}</a>', quote(name, safe=""), shown.cell(name)) if name else "-"
+        """Show the execution, leading to all that is known about it."""
+        return self.way_to(row.execution_id, row)
+
+    def way_to(self, execution_id: str, row: Any, length: int = 20) -> str:
+        """Return an execution's id as the link to its page."""
+        if not execution_id:
+            return "-"
+        address = databases.execution_of(self.admin_site, execution_id, row._state.db)
+        return format_html('<a href="{}">{}</a>', address, shown.cell(execution_id, length))
+
+    def link(self, row: Any, text: str) -> str:
+        """Return a text as the link to the page of a row."""
+        return format_html('<a href="{}">{}</a>', databases.address_of(self.admin_site, row), text)
 
     @admin.display(description="age")
     def age(self, row: Any) -> str:
@@ -105,25 +147,6 @@ class LedgerAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # it is generic 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Refuse: without its row a task would run, or be reported, once more."""
         return False
-
-
-class WordFilter(admin.SimpleListFilter):
-    """A filter over words that are known beforehand, so that nothing is counted or collected."""
-
-    words: ClassVar[Iterable[str]] = ()
-
-    def lookups(self, request: HttpRequest, model_admin: Any) -> list[tuple[str, str]]:
-        """Return the words to choose from."""
-        return [(str(word), str(word)) for word in self.words]
-
-    def queryset(self, request: HttpRequest, queryset: QuerySet[Any]) -> QuerySet[Any]:
-        """Return the rows that the chosen word keeps."""
-        chosen = [str(word) for word in self.words if str(word) == self.value()]
-        return queryset.filter(self.kept(chosen[0])) if chosen else queryset
-
-    def kept(self, word: str) -> Q:
-        """Return what a row must be."""
-        return Q(**{str(self.parameter_name): word})
 
 
 def hashes_of(key: str) -> list[str]:

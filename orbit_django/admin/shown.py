@@ -7,8 +7,10 @@ to a page.
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterable
 from datetime import UTC, datetime
+from typing import Any
 
 from django.conf import settings
 from django.utils import timezone
@@ -16,14 +18,27 @@ from django.utils.formats import date_format
 from django.utils.html import format_html
 from django.utils.timesince import timesince
 
+from orbit_django.models import OutboxMessage
 from orbit_django.payloads import cut, storable
+from orbit_django.protocol import Receipt
 from orbit_django.redaction import MASK
 from orbit_django.tasks import registry
 
+SUPERSEDED = "superseded"
+ERROR_CODE = re.compile(r'"error_code":\s*"([^"\\]{1,200})')
 HIDDEN = "hidden: the task is declared sensitive"
+BUTTON = (
+    "display:inline-block;border:0;border-radius:4px;padding:.4em .9em;text-decoration:none;cursor:pointer;"
+    "background:var(--button-bg,#417690);color:var(--button-fg,#fff)"
+)  # as Django's own theme has it; other themes know no buttons in a field
 LIMIT_LAID_OUT = 200_000  # a longer text is shown as it is, since laying it out would take seconds
 LIMIT_SHOWN = 20_000
 COLOURS = {
+    "start": "#2b6cb0",
+    "claimed": "#2b6cb0",
+    "delivery": "#2b6cb0",
+    "redelivery": "#b7791f",
+    "effect": "#2b6cb0",
     "running": "#2b6cb0",
     "succeeded": "#2f855a",
     "failed": "#c53030",
@@ -44,6 +59,28 @@ def is_hidden(task_name: str) -> bool:
     return any(task.is_sensitive and task.contract.task_name == task_name for task in registry)
 
 
+def hides_starts() -> bool:
+    """Return whether inputs of workflows are hidden: they may be those of a sensitive task."""
+    return any(task.is_sensitive for task in registry)
+
+
+def standing(message: Any) -> str:
+    """Return where a message stands; refused for a benign reason, it was superseded."""
+    return SUPERSEDED if message.status == OutboxMessage.Status.REFUSED and _is_benign(message) else message.status
+
+
+def reason_of(message: Any) -> str:
+    """Return the runtime's words about a message; about a sensitive task they may quote its result."""
+    text = message.head_reason if hasattr(message, "head_reason") else message.reason
+    name = message.head_task if hasattr(message, "head_task") else message.record and message.record.task_name
+    return HIDDEN if text and not _is_benign(message) and is_hidden(name or "") else text
+
+
+def tokens_of(record: Any) -> list[str]:
+    """Return the tokens that no text of a record may show."""
+    return list(record.messages.using(record._state.db).order_by("pk").values_list("token", flat=True)[:100])
+
+
 def masked(text: str, secrets: Iterable[str]) -> str:
     """Return the text without the secrets, in plain form and as JSON writes them."""
     for secret in filter(None, secrets):
@@ -61,10 +98,21 @@ def json_block(text: str | None, secrets: Iterable[str] = ()) -> str:
     return block(text[:LIMIT_SHOWN] + note)
 
 
+def excerpt(text: str, secrets: Iterable[str], length: int) -> str:
+    """Return the beginning of JSON text as a block, without secrets; what is loaded of it reaches further."""
+    return block(cut(masked(_laid_out(text), secrets), length))
+
+
 def block(text: str) -> str:
     """Return any text as an escaped block that keeps its lines and never widens the page."""
     style = "margin:0;max-height:32em;overflow:auto;white-space:pre-wrap;overflow-wrap:anywhere"
     return format_html('<pre style="{}">{}</pre>', style, storable(text))
+
+
+def code_of(text: str | None) -> str:
+    """Return the error code in the beginning of a failure's JSON text; a dash for none."""
+    found = ERROR_CODE.search(text or "")
+    return found[1] if found else "-"
 
 
 def label(word: str) -> str:
@@ -97,6 +145,11 @@ def sentence(text: str) -> str:
     return format_html('<span style="{}">{}</span>', style, shortened(text, 90))
 
 
+def button(text: str, address: str) -> str:
+    """Return the link to a page where something is decided."""
+    return format_html('<a class="button" style="{}" href="{}">{}</a>', BUTTON, address, text)
+
+
 def named(name: str, version: str) -> str:
     """Return name and version of a task for a column."""
     return cell(f"{name} {version}", 34)
@@ -109,6 +162,10 @@ def time_of(milliseconds: int | None) -> str:
     moment = datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
     zone = timezone.get_current_timezone() if settings.USE_TZ else timezone.get_default_timezone()
     return date_format(moment.astimezone(zone), "DATETIME_FORMAT")
+
+
+def _is_benign(message: Any) -> bool:
+    return Receipt(False, message.head_reason if hasattr(message, "head_reason") else message.reason).is_benign
 
 
 def _laid_out(text: str) -> str:

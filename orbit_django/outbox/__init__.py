@@ -22,6 +22,7 @@ from orbit_django.outbox.sending import (
 )
 from orbit_django.outbox.upkeep import (
     counts,
+    deliver_again,
     discard,
     move,
     prunable_count,
@@ -40,6 +41,7 @@ __all__ = [
     "block",
     "claim_due",
     "counts",
+    "deliver_again",
     "discard",
     "draft",
     "find",

@@ -39,6 +39,15 @@ def requeue_all(using: str) -> int:
     return requeue(using, rows.values_list("pk", flat=True))
 
 
+def deliver_again(using: str, keys: Collection[int]) -> int:
+    """Let the unanswered ones of these messages be sent at once by anybody, as a person asked; return how many.
+
+    What a sender holds at this moment is left to it.
+    """
+    is_free = Q(sender="") | Q(due_at__isnull=True) | Q(due_at__lte=dialect_of(using).now_ms())
+    return _make_due(using, OutboxMessage.objects.using(using).undelivered().filter(is_free), keys)
+
+
 def move(using: str, old: str, new: str) -> tuple[int, int]:
     """Give the unanswered messages of one runtime to another; return how many, and how many were left.
 

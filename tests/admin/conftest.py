@@ -7,7 +7,7 @@ from django.contrib.auth.models import Permission, User
 from django.utils import timezone
 
 from orbit_django import tasks
-from orbit_django.admin import pages, shown
+from orbit_django.admin import databases, pages, shown
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.payloads import body_of, digest, failure_body
 from orbit_django.protocol import Completion, StepKind
@@ -20,8 +20,8 @@ TOKEN = "5d0c2b9e-aaaa-4bbb-8ccc-d1d1d1d1d1d1"
 def registry(monkeypatch):
     """Return an empty registry that the admin asks."""
     fresh = tasks.Registry()
-    monkeypatch.setattr(pages, "registry", fresh)
-    monkeypatch.setattr(shown, "registry", fresh)
+    for module in (pages, shown, databases):
+        monkeypatch.setattr(module, "registry", fresh)
     return fresh
 
 

@@ -39,7 +39,7 @@ def viewer(client, person):
 @pytest.fixture
 def clerk(client, person):
     """Return a client whose user may settle."""
-    client.force_login(person("view_effect", "change_effect"))
+    client.force_login(person("view_effect", "settle_effect"))
     return client
 
 
@@ -84,10 +84,10 @@ def test_incidents_and_open_effects_are_found_by_a_filter(viewer):
         assert {row.pk for row in listed} == {rows[name].pk for name in found}
 
 
-def test_a_search_finds_executions_keys_and_names(viewer, serve):
+def test_a_search_finds_executions_and_keys(viewer, serve):
     serve("pay.charge")
     effect = effect_of(record_of("order 7", execution_id="exec-77"))
-    for query, found in (("exec-77", 1), ("exec-7", 1), ("order 7", 1), ("pay", 1), ("other", 0)):
+    for query, found in (("exec-77", 1), ("exec-7", 1), ("order 7", 1), ("pay", 0), ("other", 0)):
         assert viewer.get(EFFECTS, {"q": query}).context["cl"].result_count == found, query
     assert page_of(viewer, effect)
 

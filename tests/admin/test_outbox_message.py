@@ -14,7 +14,7 @@ def requeue(client):
 
     def post(user, *rows, **fields):
         client.force_login(user)
-        chosen = {"action": "requeue_blocked", "_selected_action": [row.pk for row in rows]}
+        chosen = {"action": "requeue_blocked", "_selected_action": [row.pk for row in rows], "post": "yes"}
         return client.post(MESSAGES, chosen | fields, follow=True)
 
     return post
@@ -76,8 +76,8 @@ def test_bodies_of_sensitive_tasks_are_hidden(viewer, serve):
 def test_a_requeued_message_is_sent_again_by_any_worker(requeue, person):
     blocked = blocked_of(None, "1", last_status=403)
     others = [message_of(None, "2"), message_of(None, "3", status="refused", accepted=False)]
-    page = requeue(person("view_outboxmessage", "change_outboxmessage"), blocked, *others)
-    assert "1 blocked message(s) will be sent again" in page.content.decode()
+    page = requeue(person("view_outboxmessage", "requeue_outboxmessage"), blocked, *others)
+    assert "1 of the blocked messages will be sent" in page.content.decode()
     assert set(OutboxMessage.objects.values_list("token", "status")) == {
         ("1", "pending"),
         ("2", "delivered"),
@@ -93,7 +93,7 @@ def test_all_pages_of_blocked_messages_are_requeued_at_once(requeue, admin_user)
     rows = [blocked_of(None, str(number), save=False) for number in range(1_200)]
     OutboxMessage.objects.bulk_create(rows, batch_size=200)
     page = requeue(admin_user, OutboxMessage.objects.first(), select_across="1")
-    assert "1200 blocked message(s)" in page.content.decode()
+    assert "1,200 of the blocked messages" in page.content.decode()
     assert not OutboxMessage.objects.blocked().exists()
 
 

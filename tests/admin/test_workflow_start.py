@@ -15,7 +15,7 @@ def viewer(client, person):
     return client
 
 
-def test_the_list_and_the_page_tell_what_was_asked_for(viewer):
+def test_the_list_and_the_page_tell_what_was_asked_for(viewer, registry):
     ask("order-7")
     WorkflowStart.objects.update(status="refused", settled_at=timezone.now(), last_error="no such workflow", attempts=3)
     start = WorkflowStart.objects.get()
@@ -25,6 +25,15 @@ def test_the_list_and_the_page_tell_what_was_asked_for(viewer):
     page = viewer.get(f"{STARTS}{start.pk}/change/").content.decode()
     assert "&quot;amount&quot;: 5" in page
     assert "no such workflow" in page
+
+
+@pytest.mark.promise("W9")
+def test_what_a_sensitive_task_may_be_given_is_hidden(viewer, serve):
+    serve("pay.charge", sensitive=True)
+    ask("order-7")
+    page = viewer.get(f"{STARTS}{WorkflowStart.objects.get().pk}/change/").content.decode()
+    assert "declared sensitive" in page
+    assert "amount" not in page
 
 
 def test_filters_and_searches(viewer):

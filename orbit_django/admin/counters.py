@@ -1,0 +1,77 @@
+"""What stands above the lists: how much waits, and for how long. Each count ends early."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from datetime import datetime
+from typing import Any, NamedTuple
+
+from django.contrib import admin
+from django.db.models import Count, Min, Q
+from django.http import HttpRequest
+
+from orbit_django.admin import databases, shown
+from orbit_django.models import Effect, OutboxMessage, WorkflowStart
+
+LIMIT = 1_000  # rows that a count looks at
+
+
+class Counter(NamedTuple):
+    """One number with the list that it leads to."""
+
+    name: str
+    total: int
+    oldest: datetime | None
+    address: str
+
+    @property
+    def number(self) -> str:
+        """The number as it is shown."""
+        return f"{LIMIT:,} or more" if self.total >= LIMIT else f"{self.total:,}"
+
+    @property
+    def is_trouble(self) -> bool:
+        """Whether a person has to do something about any of them."""
+        return self.name.endswith(("blocked", "uncertain"))
+
+    @property
+    def age(self) -> str:
+        """How long the oldest of them has waited."""
+        return shown.age(self.oldest) if self.oldest else ""
+
+
+def counters(site: admin.AdminSite, request: HttpRequest, using: str) -> Iterator[Counter]:
+    """Yield the numbers of those tables that the user may look at."""
+    for model, count in ((OutboxMessage, _messages), (Effect, _effects), (WorkflowStart, _starts)):
+        if not request.user.has_perm(f"{model._meta.app_label}.view_{model._meta.model_name}"):
+            continue
+        for name, word, number, oldest in count(using):
+            yield Counter(name, number, oldest, databases.list_of(site, model, using, status__exact=word))
+
+
+def _messages(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
+    rows = OutboxMessage.objects.using(using)
+    yield "messages pending", "pending", *_told(rows.pending().filter(due_at__isnull=False).order_by("due_at"))
+    yield "messages blocked", "blocked", *_told(rows.blocked().filter(settled_at__isnull=True).order_by("settled_at"))
+
+
+def _effects(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
+    yield "effects uncertain", "uncertain", *_told(Effect.objects.using(using).uncertain(), "started_at")
+
+
+def _starts(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
+    rows = WorkflowStart.objects.using(using).filter(settled_at__isnull=True).order_by("settled_at")[:LIMIT]
+    is_pending, is_blocked = (Q(status=status) for status in ("pending", "blocked"))
+    told = rows.aggregate(
+        pending=Count("pk", filter=is_pending),
+        blocked=Count("pk", filter=is_blocked),
+        oldest_pending=Min("created_at", filter=is_pending),
+        oldest_blocked=Min("created_at", filter=is_blocked),
+    )
+    for word in ("pending", "blocked"):
+        yield f"starts {word}", word, told[word], told[f"oldest_{word}"]
+
+
+def _told(rows: Any, moment: str = "created_at") -> tuple[int, datetime | None]:
+    told = rows[:LIMIT].aggregate(count=Count("pk"), oldest=Min(moment))
+    return told["count"], told["oldest"]
