@@ -104,6 +104,9 @@ class Dialect(ABC):
         """Hold whatever serialises writers of this database while a transaction that writes is open."""
         yield
 
+    def forget(self) -> None:  # noqa: B027  (most keep nothing)
+        """Remove what is kept beside the database, which nobody uses at this moment."""
+
     def has_waited(self) -> bool:
         """Return whether this writer waited so long that what looks expired may only have been kept from renewal."""
         return False

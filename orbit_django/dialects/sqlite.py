@@ -92,6 +92,11 @@ class SqliteDialect(SavepointGuard):
             finally:
                 _mine.paths.discard(path)
 
+    def forget(self) -> None:
+        """Remove the lock file; the next writer makes it anew."""
+        if not self.is_in_memory():
+            _lock_path(str(self.connection.settings_dict["NAME"])).unlink(missing_ok=True)
+
     def has_waited(self) -> bool:
         """Return whether a long transaction kept all writers waiting: others may not have renewed what is theirs."""
         return float(getattr(self.connection, "orbit_waited", 0.0)) > LONG_WAIT_SECONDS
@@ -130,10 +135,14 @@ class SqliteDialect(SavepointGuard):
         return True
 
 
+def _lock_path(path: str) -> Path:
+    return Path(f"{path}.orbit-lock")
+
+
 @contextmanager
 def _open_lock_file(path: str) -> Iterator[IO[bytes] | None]:
     try:
-        file = Path(f"{path}.orbit-lock").open("ab")  # noqa: SIM115  (closed below; only opening may fail)
+        file = _lock_path(path).open("ab")
     except OSError:  # a folder that must not be written: the database's own lock remains
         yield None
         return

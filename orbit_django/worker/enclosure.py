@@ -82,8 +82,7 @@ class Enclosure:
             raise TransactionEndedError("the handler replaced the connection that its transaction belongs to")
         connection = self._connection
         if connection.atomic_blocks != self._blocks:
-            housekeeping.discard(self._using)
-            self._connection = connections[self._using]
+            self._abandon()
             raise TransactionEndedError("the handler left an atomic block open, or left the one it was called in")
         if connection.get_rollback():
             raise TransactionEndedError(
@@ -95,6 +94,15 @@ class Enclosure:
             self._hooks, connection.run_on_commit = connection.run_on_commit, []
             transaction.on_commit(self._committed, using=self._using)
         self.phase = Phase.FINISH
+
+    def _abandon(self) -> None:
+        """Get rid of what the handler left open; inside somebody else's transaction the connection has to stay."""
+        count = len(self._blocks)
+        if not self._is_outermost and self._connection.atomic_blocks[:count] == self._blocks:
+            housekeeping.unwind(self._using, count)
+        else:
+            housekeeping.discard(self._using)
+            self._connection = connections[self._using]
 
     def _restore(self) -> bool:
         """Put the connection back that the transaction belongs to; return whether it was another one."""

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from typing import Any
 
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
@@ -36,7 +37,10 @@ def after_task() -> list[str]:
     """Leave nothing of a task behind; return the aliases on which it had left a transaction open."""
     left = [connection.alias for connection in connections.all(initialized_only=True) if has_transaction(connection)]
     for alias in left:
-        discard(alias)
+        if kept := sum(map(_is_tests, connections[alias].atomic_blocks)):
+            unwind(alias, kept)
+        else:
+            discard(alias)
     before_task()
     return left
 
@@ -57,8 +61,22 @@ def discard(alias: str) -> None:
             raw.close()
 
 
-def has_transaction(connection: object) -> bool:
-    """Return whether a transaction is open that nobody will end."""
-    is_open = getattr(connection, "connection", None) is not None
-    wants = getattr(connection, "settings_dict", {}).get("AUTOCOMMIT", True)
-    return is_open and (connection.in_atomic_block or (wants and not connection.get_autocommit()))  # type: ignore[attr-defined]
+def unwind(alias: str, count: int) -> None:
+    """Roll back the innermost open blocks until there are so many, where the connection itself must not be lost."""
+    connection = connections[alias]
+    while len(connection.atomic_blocks) > count:
+        connection.atomic_blocks[-1].__exit__(RuntimeError, None, None)
+
+
+def _is_tests(block: object) -> bool:
+    """Return whether an atomic block is the one around a whole TestCase."""
+    return getattr(block, "_from_testcase", False)
+
+
+def has_transaction(connection: Any) -> bool:
+    """Return whether a transaction is open that nobody will end; one around a whole TestCase is the test's."""
+    if getattr(connection, "connection", None) is None:
+        return False
+    if connection.in_atomic_block:
+        return not all(map(_is_tests, connection.atomic_blocks))
+    return bool(connection.settings_dict.get("AUTOCOMMIT", True) and not connection.get_autocommit())

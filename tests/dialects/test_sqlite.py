@@ -1,4 +1,5 @@
 import threading
+from pathlib import Path
 
 import pytest
 from django.db import connections
@@ -33,3 +34,14 @@ def test_a_writer_that_waits_for_its_turn_is_known(monkeypatch: pytest.MonkeyPat
     assert other.is_alive()
     leave.set()
     other.join(10)
+
+
+def test_the_lock_file_can_be_removed() -> None:
+    path = Path(f"{connections['default'].settings_dict['NAME']}.orbit-lock")
+    with dialect_of("default").writing():
+        assert path.exists()
+    dialect_of("default").forget()
+    assert not path.exists()
+    dialect_of("default").forget()
+    with dialect_of("default").writing():
+        assert path.exists()

@@ -10,6 +10,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+from orbit_django.clock import Clock
 from orbit_django.contracts import Catalog, TaskContract, Workflow, load
 from orbit_django.embedded.answers import ClosedError, Interference
 from orbit_django.embedded.callers import Credentials, Identity
@@ -47,6 +48,7 @@ class EmbeddedRuntime:
         tls: ssl.SSLContext | None = None,
         faults: Interference | None = None,
         recorder: Recorder | None = None,
+        clock: Clock | None = None,
     ) -> None:
         """Read the contracts; raises ConfigurationError for what is wrong with them or with the credentials."""
         self.catalog = contracts if isinstance(contracts, Catalog) else load(contracts)
@@ -59,6 +61,7 @@ class EmbeddedRuntime:
         self.lock = threading.RLock()
         self.runtime: Runtime
         self._session_timeout_ms = session_timeout_ms
+        self._clock = clock
         self._port = Port(host, port, tls)
         self._db_path = db_path
         self._memory = MemoryStore()
@@ -158,7 +161,8 @@ class EmbeddedRuntime:
             self._port.hold(self)
             store = known = known if known is not None else self._history()
             with self.lock:
-                self.runtime = Runtime(self.catalog, store=store, session_timeout_ms=self._session_timeout_ms)
+                timeout_ms = self._session_timeout_ms
+                self.runtime = Runtime(self.catalog, store=store, clock=self._clock, session_timeout_ms=timeout_ms)
                 self._planned = 0.0
                 self._told = 0
                 self._waiters = Waiters()

@@ -1,0 +1,94 @@
+"""Deliveries made up for tests, and the handlers that they are for."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator
+from contextlib import contextmanager
+from dataclasses import fields
+from difflib import get_close_matches
+from typing import Any
+from uuid import uuid4
+
+from django.db import DEFAULT_DB_ALIAS, connections
+
+from orbit_django.dialects import dialect_of
+from orbit_django.exceptions import ConfigurationError
+from orbit_django.payloads import plain
+from orbit_django.protocol import Assignment
+from orbit_django.tasks import Task, registry
+
+SAYABLE = sorted({field.name for field in fields(Assignment)} - {"task_name", "input"})
+
+
+def find_task(name: str, version: str | None = None) -> Task:
+    """Return the handler of that name; raise LookupError when there is none, or several and no version says which."""
+    named = [task for task in registry if task.contract.task_name == name]
+    found = [task for task in named if version in (None, task.contract.contract_version)]
+    if len(found) == 1:
+        return found[0]
+    if named:
+        versions = ", ".join(task.contract.contract_version for task in named)
+        raise LookupError(f"{name} has handlers of the versions {versions}; say which by contract_version=")
+    known = sorted({task.contract.task_name for task in registry})
+    close = get_close_matches(name, known, n=1)
+    hint = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known) or 'none'}"
+    raise LookupError(f"no tasks_orbit.py has a handler for {name!r}; {hint}")
+
+
+def assignment_of(task: Task, input: Any, said: dict[str, Any]) -> Assignment:
+    """Return a delivery of a task: the first one of a step of its own, but for the fields that were said."""
+    if unknown := sorted(set(said) - set(SAYABLE)):
+        raise TypeError(f"an assignment has no {', '.join(unknown)}; it has {', '.join(SAYABLE)}")
+    execution, step = said.get("execution_id") or f"test-{uuid4().hex[:12]}", said.get("step_id") or "step"
+    usual: dict[str, Any] = {
+        "token": f"token-{uuid4().hex}",
+        "execution_id": execution,
+        "workflow": "Test",
+        "workflow_version": "1.0.0",
+        "step_id": step,
+        "contract_version": task.contract.contract_version,
+        "idempotency_key": f"{execution}/{step}",
+    }
+    value = plain({} if input is None else input, "$.input")
+    return Assignment(**(usual | said), task_name=task.contract.task_name, input=value)
+
+
+def usable_aliases() -> tuple[str, ...]:
+    """Return the databases that the running test may use, each real one once."""
+    return tuple(alias for alias in connections if _is_usable(alias))
+
+
+def _is_usable(alias: str) -> bool:
+    if connections[alias].settings_dict["TEST"].get("MIRROR"):
+        return False
+    try:
+        connections[alias].ensure_connection()
+    except AssertionError:  # how a TestCase says that the database is none of its own
+        if alias == DEFAULT_DB_ALIAS and len(connections.settings) == 1:
+            raise
+        return False
+    return True
+
+
+@contextmanager
+def leaving_no_file(aliases: Iterable[str]) -> Iterator[None]:
+    """Remove, at the end, what lies beside databases to keep their writers in order."""
+    try:
+        yield
+    finally:
+        for alias in aliases:
+            dialect_of(alias).forget()
+
+
+def is_in_open_block(alias: str) -> bool:
+    """Return whether an atomic block is open that is not the one around a whole TestCase."""
+    return any(not getattr(block, "_from_testcase", False) for block in connections[alias].atomic_blocks)
+
+
+def need_commits(what: str, aliases: tuple[str, ...]) -> None:
+    """Raise ConfigurationError when the running test never commits."""
+    if any(connections[alias].in_atomic_block for alias in aliases):
+        raise ConfigurationError(
+            f"{what} needs a test that commits: mark it with pytest.mark.django_db(transaction=True), or derive it"
+            " from TransactionTestCase instead of TestCase"
+        )
