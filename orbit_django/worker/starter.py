@@ -22,7 +22,7 @@ from orbit_django.worker.runner import Backoff, delay_after
 logger = logging.getLogger(__name__)
 
 CALL_SECONDS = 10.0  # less than a sender's hold
-LOOK_SECONDS = 1.5  # an idle starter asks the database this often; with the relay's looks that is once a second
+LOOK_SECONDS = 2.0  # an idle starter asks the database this often; with the looks of the relay less than once a second
 NEVER_SECONDS = 3_600.0
 PASSING_STATUSES = (408, 425, 429)  # refusals that time heals
 LOGGED_TRIES = (1, 10, 100, 1000)
