@@ -47,8 +47,11 @@ class Filing:
         self._news = threading.Event()
 
     def answered(self, message: OutboxMessage, receipt: Receipt) -> None:
-        """File the runtime's final answer, soon."""
-        if not receipt.accepted or not self._group_seconds:
+        """File the runtime's final answer: at once after a rest, soon under load."""
+        now = self._clock.monotonic()
+        has_rested = now - self._flushed_at >= self._group_seconds
+        if has_rested or not receipt.accepted:
+            self._flushed_at = now if has_rested else self._flushed_at
             self.write(partial(_settle, message, receipt))
             return
         message.status = OutboxMessage.Status.DELIVERED  # nobody here sends it again
@@ -68,10 +71,7 @@ class Filing:
         return True
 
     def step(self) -> float:
-        """Write what has come together, then wait for more; return the seconds for which to collect it.
-
-        After a rest there is nothing to wait for: the first answer is filed at once.
-        """
+        """Write what has come together, then wait for more; return the seconds for which to collect it."""
         self.flush()
         if not self._news.wait(IDLE_SECONDS):
             return 0.0
