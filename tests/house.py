@@ -33,7 +33,7 @@ def module_sizes() -> dict[str, int]:
 def function_sizes() -> dict[str, int]:
     """Return the lines of each function, its decorators and its docstring left out."""
     return {
-        f"{path}::{node.name}": _length(node)
+        f"{path}:{node.lineno}::{node.name}": _length(node)  # a module has many functions of one name, such as __init__
         for path, tree, _ in modules()
         for node in ast.walk(tree)
         if isinstance(node, Function)

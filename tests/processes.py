@@ -80,7 +80,37 @@ class WorkerProcess:
         self.process.wait(10)
 
 
-class Stage:
+class Watched:
+    """What is seen of the executions of a runtime in this process, and of the handlers of worker processes."""
+
+    runtime: EmbeddedRuntime
+    _notes: Path
+
+    def cancel(self, execution_id: str) -> None:
+        with self.runtime.changing() as runtime:
+            runtime.cancel(execution_id)
+
+    def view(self, execution_id: str) -> dict[str, Any]:
+        with self.runtime.lock:
+            return execution_view(self.runtime.runtime.state.execution(execution_id))
+
+    def end_of(self, execution_id: str, seconds: float = 20) -> dict[str, Any]:
+        """Wait until an execution has ended; return what the runtime shows of it."""
+        wait_for(lambda: self.view(execution_id)["status"] != "RUNNING", seconds)
+        return self.view(execution_id)
+
+    def events(self, execution_id: str, kind: str) -> list[dict[str, Any]]:
+        """Return the events of one kind in the history of an execution."""
+        with self.runtime.lock:
+            history = history_view(self.runtime.runtime, execution_id)
+        return [event for event in history if event["event"] == kind]
+
+    def notes(self, word: str = "") -> list[str]:
+        """Return the lines that handlers of worker processes wrote, those that begin with a word."""
+        return [line for line in self._notes.read_text(encoding="utf-8").splitlines() if line.startswith(word)]
+
+
+class Stage(Watched):
     """A runtime in this process, and the worker processes that work for it."""
 
     def __init__(self, runtime: EmbeddedRuntime, environment: dict[str, str], folder: Path) -> None:
@@ -115,26 +145,3 @@ class Stage:
     def start(self, execution_id: str, workflow: str = "Charge", **given: Any) -> None:
         with self.runtime.changing() as runtime:
             runtime.start(workflow, {"seconds": 0.0} | given, execution_id)
-
-    def cancel(self, execution_id: str) -> None:
-        with self.runtime.changing() as runtime:
-            runtime.cancel(execution_id)
-
-    def view(self, execution_id: str) -> dict[str, Any]:
-        with self.runtime.lock:
-            return execution_view(self.runtime.runtime.state.execution(execution_id))
-
-    def end_of(self, execution_id: str, seconds: float = 20) -> dict[str, Any]:
-        """Wait until an execution has ended; return what the runtime shows of it."""
-        wait_for(lambda: self.view(execution_id)["status"] != "RUNNING", seconds)
-        return self.view(execution_id)
-
-    def events(self, execution_id: str, kind: str) -> list[dict[str, Any]]:
-        """Return the events of one kind in the history of an execution."""
-        with self.runtime.lock:
-            history = history_view(self.runtime.runtime, execution_id)
-        return [event for event in history if event["event"] == kind]
-
-    def notes(self, word: str = "") -> list[str]:
-        """Return the lines that handlers wrote, those that begin with a word."""
-        return [line for line in self._notes.read_text(encoding="utf-8").splitlines() if line.startswith(word)]

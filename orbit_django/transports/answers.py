@@ -7,7 +7,7 @@ length is bounded before they go into an error.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 from http import HTTPStatus
 from typing import Any, NoReturn
@@ -20,6 +20,7 @@ TEXT_LIMIT = 500  # characters of an answer's text that an error keeps
 CODE_LIMIT = 100
 PAGE = "with an HTML page"
 NO_RUNTIME = "no ORBIT runtime is there; look at SERVER"
+MAX_BODY_BYTES = 64 * 1024 * 1024
 READ_LIMIT = 65_536  # bytes of an answer that are looked at for its text
 
 Hide = Callable[[str], str]
@@ -82,6 +83,16 @@ class Answer:
 
     def _text(self) -> str:
         return self.body[:READ_LIMIT].decode("utf-8", "replace") or "no text"
+
+
+def whole(pieces: Iterable[bytes]) -> bytes:
+    """Put a body together; raise NoAnswerError when it is larger than anything that a runtime sends."""
+    body = bytearray()
+    for piece in pieces:
+        body += piece
+        if len(body) > MAX_BODY_BYTES:
+            raise NoAnswerError(f"the answer is larger than {MAX_BODY_BYTES} bytes")
+    return bytes(body)
 
 
 def read_json(body: bytes) -> Any:

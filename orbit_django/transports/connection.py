@@ -12,6 +12,7 @@ import ssl
 import threading
 import weakref
 from collections.abc import Callable
+from functools import partial
 from http.client import HTTPException
 from http.cookiejar import DefaultCookiePolicy
 from typing import Any, TypeVar
@@ -24,8 +25,8 @@ from urllib3.exceptions import HTTPError
 from orbit_django.conf.addresses import is_loopback
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, PayloadError
 from orbit_django.redaction import redacted
-from orbit_django.transports.answers import Answer
-from orbit_django.transports.kept import CHUNK_BYTES, HEADERS, MAX_ANSWER_BYTES, KeptConnection, Place
+from orbit_django.transports.answers import Answer, whole
+from orbit_django.transports.kept import CHUNK_BYTES, HEADERS, KeptConnection, Place
 from orbit_django.transports.limits import CALL, TimedAdapter
 from orbit_django.transports.tls import TlsFiles
 
@@ -69,9 +70,9 @@ class HttpConnection:
         ``body`` is the JSON text to send, exactly; None sends none. Raises NoAnswerError when no whole answer
         came within ``total_seconds``, and ConfigurationError for a credential that no header can carry.
         """
-        content = _encoded(body)
+        content = None if body is None else _encoded(body)
         headers = {} if content is None else {"content-type": "application/json"}
-        session = self._session()
+        session = self._mine(Session, lambda context: Session(self._credential, context, self._proxy))
         CALL.begin(connect_seconds, total_seconds)
         try:
             with session.request(
@@ -83,7 +84,7 @@ class HttpConnection:
                 allow_redirects=False,
                 stream=True,
             ) as response:
-                return Answer(response.status_code, response.headers, _read(response))
+                return Answer(response.status_code, response.headers, whole(response.iter_content(CHUNK_BYTES)))
         except (OSError, HTTPError, HTTPException) as error:
             raise self._no_answer(f"{method} {path}", error, total_seconds) from None
 
@@ -91,11 +92,11 @@ class HttpConnection:
         """Do what ``call`` does for the calls that are made all the time."""
         if self._place is None:
             return self.call("POST", path, body, connect_seconds=connect_seconds, total_seconds=total_seconds)
-        content, authorization = body.encode() if body.isascii() else _encoded(body), _bearer(self._credential())
-        kept = self._kept(self._place)
+        content, authorization = _encoded(body), _bearer(self._credential())
+        kept = self._mine(KeptConnection, partial(KeptConnection, self._place))
         CALL.begin(connect_seconds, total_seconds)
         try:
-            return kept.post(path, authorization, content or b"")
+            return kept.post(path, authorization, content)
         except (OSError, HTTPException) as error:
             raise self._no_answer(f"POST {path}", error, total_seconds) from None
 
@@ -110,31 +111,16 @@ class HttpConnection:
         for each in opened:
             each.close()
 
-    def _session(self) -> Session:
-        """Return this thread's session; a fork or changed certificates make a new one."""
+    def _mine(self, kind: type[Opened], make: Callable[[ssl.SSLContext | None], Opened]) -> Opened:
+        """Return what this thread has opened of a kind; a fork or changed certificates make a new one."""
         context = self._tls.context() if self._tls else None
         mark = (os.getpid(), context)
-        if self._own.session_mark != mark:
-            self._own.session = self._noted(Session(self._credential, context, self._proxy))
-            self._own.session_mark = mark
-        session: Session = self._own.session
-        return session
-
-    def _kept(self, place: Place) -> KeptConnection:
-        """Return this thread's kept connection, under the same rule."""
-        context = self._tls.context() if self._tls else None
-        mark = (os.getpid(), context)
-        if self._own.kept_mark != mark:
-            self._own.kept = self._noted(KeptConnection(place, context))
-            self._own.kept_mark = mark
-        kept: KeptConnection = self._own.kept
-        return kept
-
-    def _noted(self, opened: Opened) -> Opened:
-        """Remember what has to be closed in the end."""
-        with self._lock:
-            self._opened.add(opened)
-        return opened
+        known: tuple[object, Opened] | None = self._own.opened.get(kind)
+        if known is None or known[0] != mark:
+            known = self._own.opened[kind] = (mark, make(context))
+            with self._lock:
+                self._opened.add(known[1])
+        return known[1]
 
     def _no_answer(self, what: str, error: Exception, total_seconds: float) -> NoAnswerError:
         cause = _cause(error)
@@ -153,12 +139,10 @@ class HttpConnection:
 
 
 class _Own(threading.local):
-    """What a thread has opened, and for which process and certificates."""
+    """What a thread has opened, by its kind, with the process and the certificates that it was opened for."""
 
-    session: Any = None
-    session_mark: Any = None
-    kept: Any = None
-    kept_mark: Any = None
+    def __init__(self) -> None:
+        self.opened: dict[type, Any] = {}
 
 
 class Session(requests.Session):
@@ -212,20 +196,11 @@ def _checked(server: str) -> str:
     return server.rstrip("/")
 
 
-def _encoded(body: str | None) -> bytes | None:
+def _encoded(body: str) -> bytes:
     try:
-        return None if body is None else body.encode()
+        return body.encode()
     except UnicodeEncodeError as error:
         raise PayloadError("$", f"character {error.start} of the body is a lone surrogate") from None
-
-
-def _read(response: requests.Response) -> bytes:
-    body = bytearray()
-    for chunk in response.iter_content(CHUNK_BYTES):
-        body += chunk
-        if len(body) > MAX_ANSWER_BYTES:
-            raise NoAnswerError(f"the answer is larger than {MAX_ANSWER_BYTES} bytes")
-    return bytes(body)
 
 
 def _cause(error: Exception) -> Exception:

@@ -9,6 +9,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable
+from functools import partial
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -57,7 +58,7 @@ class HttpTransport:
         """Wait up to ``wait_ms`` for a task; None when there was none (O060 to O067)."""
         wait_ms = min(max(wait_ms, 1), MAX_WAIT_MS)
         body = json.dumps({"worker_session_id": session_id, "wait_ms": wait_ms})
-        answer = self._post_often("/v1/workers/poll", body, wait_ms / 1000 + POLL_EXTRA_SECONDS)
+        answer = self._post("/v1/workers/poll", body, wait_ms / 1000 + POLL_EXTRA_SECONDS, is_frequent=True)
         if answer.status == HTTPStatus.NO_CONTENT:
             return None
         self._check_session(answer)
@@ -71,7 +72,7 @@ class HttpTransport:
 
     def send(self, kind: Kind, body: str) -> Receipt:
         """Report an attempt with exactly this JSON text (O090 to O102)."""
-        answer = self._post_often(REPORT_PATHS[kind], body, CALL_SECONDS)
+        answer = self._post(REPORT_PATHS[kind], body, CALL_SECONDS, is_frequent=True)
         return self._read(answer, Receipt.from_wire, report=body)
 
     def unregister(self, session_id: str, *, timeout_seconds: float) -> None:
@@ -84,17 +85,9 @@ class HttpTransport:
         """Let go of every connection."""
         self._connection.close()
 
-    def _post(self, path: str, body: str, total_seconds: float) -> Answer:
-        answer = self._connection.call(
-            "POST", path, body, connect_seconds=min(CONNECT_SECONDS, total_seconds), total_seconds=total_seconds
-        )
-        _check_version(answer)
-        return answer
-
-    def _post_often(self, path: str, body: str, total_seconds: float) -> Answer:
-        answer = self._connection.post(
-            path, body, connect_seconds=min(CONNECT_SECONDS, total_seconds), total_seconds=total_seconds
-        )
+    def _post(self, path: str, body: str, total_seconds: float, *, is_frequent: bool = False) -> Answer:
+        call = self._connection.post if is_frequent else partial(self._connection.call, "POST")
+        answer = call(path, body, connect_seconds=min(CONNECT_SECONDS, total_seconds), total_seconds=total_seconds)
         _check_version(answer)
         return answer
 

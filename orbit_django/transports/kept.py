@@ -10,6 +10,8 @@ import select
 import ssl
 import threading
 import zlib
+from collections.abc import Iterable
+from functools import partial
 from http import HTTPStatus
 from http.client import HTTPException, HTTPResponse, LineTooLong
 from typing import IO, NamedTuple
@@ -18,12 +20,10 @@ from urllib.parse import urlsplit
 import requests
 from requests.structures import CaseInsensitiveDict
 
-from orbit_django.exceptions import NoAnswerError
 from orbit_django.protocol import SDK
-from orbit_django.transports.answers import Answer
+from orbit_django.transports.answers import MAX_BODY_BYTES, Answer, whole
 from orbit_django.transports.limits import CALL, TimedSocket, dial
 
-MAX_ANSWER_BYTES = 64 * 1024 * 1024
 CHUNK_BYTES = 65_536
 MAX_HEADS = 12
 MAX_FIELDS, MAX_LINE_BYTES = 100, 65_536
@@ -127,7 +127,7 @@ class KeptConnection:
         assert self._socket is not None  # noqa: S101  (it was just written to)
         with _Response(self._socket, method="POST") as response:
             response.begin()
-            body = _decoded(_read(response), response.fields.get("content-encoding", ""))
+            body = _decoded(whole(_pieces(response)), response.fields.get("content-encoding", ""))
             return Answer(response.status, response.fields, body), not response.will_close
 
     def _drop(self) -> None:
@@ -175,26 +175,19 @@ def _fields(stream: IO[bytes]) -> CaseInsensitiveDict[str]:
     raise HTTPException(f"more than {MAX_FIELDS} header lines")
 
 
-def _read(response: HTTPResponse) -> bytes:
-    if response.length is not None and response.length <= MAX_ANSWER_BYTES:
-        return response.read()
-    body = bytearray()
-    while chunk := response.read(CHUNK_BYTES):
-        body += chunk
-        if len(body) > MAX_ANSWER_BYTES:
-            raise NoAnswerError(f"the answer is larger than {MAX_ANSWER_BYTES} bytes")
-    return bytes(body)
+def _pieces(response: HTTPResponse) -> Iterable[bytes]:
+    """Return the body: in one piece where its length was told, since only then the end of it is known to be missing."""
+    if response.length is not None and response.length <= MAX_BODY_BYTES:
+        return (response.read(),)
+    return iter(partial(response.read, CHUNK_BYTES), b"")
 
 
 def _decoded(body: bytes, encoding: str) -> bytes:
     """Undo what a server did although it was asked not to."""
     if encoding.lower() not in ("gzip", "x-gzip", "deflate"):
         return body
-    decoder = zlib.decompressobj(zlib.MAX_WBITS | 32)
     try:
-        plain = decoder.decompress(body, MAX_ANSWER_BYTES)
+        plain = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, MAX_BODY_BYTES + 1)
     except zlib.error as error:
         raise HTTPException("a body that cannot be decoded") from error
-    if decoder.unconsumed_tail:
-        raise NoAnswerError(f"the answer is larger than {MAX_ANSWER_BYTES} bytes")
-    return plain
+    return whole((plain,))

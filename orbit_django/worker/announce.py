@@ -64,7 +64,7 @@ def _send(signal: Signal, sender: Any, **named: Any) -> None:
             name = getattr(receiver, "__qualname__", repr(receiver))
             logger.error("a receiver of a signal failed", exc_info=answer, extra={"receiver": name})
     for alias in _open_aliases() - before:
-        housekeeping.discard(alias)
+        housekeeping.end_left(alias)
 
 
 def _open_aliases() -> set[str]:

@@ -37,12 +37,17 @@ def after_task() -> list[str]:
     """Leave nothing of a task behind; return the aliases on which it had left a transaction open."""
     left = [connection.alias for connection in connections.all(initialized_only=True) if has_transaction(connection)]
     for alias in left:
-        if kept := sum(map(_is_tests, connections[alias].atomic_blocks)):
-            unwind(alias, kept)
-        else:
-            discard(alias)
+        end_left(alias)
     before_task()
     return left
+
+
+def end_left(alias: str) -> None:
+    """End a transaction that nobody will; the one around a whole TestCase stays, and so does its connection."""
+    if kept := sum(map(_is_tests, connections[alias].atomic_blocks)):
+        unwind(alias, kept)
+    else:
+        discard(alias)
 
 
 def rest(alias: str) -> None:

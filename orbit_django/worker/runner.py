@@ -53,6 +53,21 @@ def delay_after(failures: int, first: float = 0.2, top: float = 5.0) -> float:
     return float(min(wait, top * random.uniform(0.9, 1.0)))  # noqa: S311
 
 
+class NudgedLoop:
+    """A loop that begins its next round at once when it is nudged."""
+
+    def __init__(self, loop: Loop, nudge: threading.Event) -> None:
+        self.name = loop.name
+        self._loop = loop
+        self._nudge = nudge
+
+    def step(self) -> float:
+        """Do one round, then wait until the next is due, or a nudge."""
+        self._nudge.clear()
+        self._nudge.wait(self._loop.step())
+        return 0.0
+
+
 class LoopThread(threading.Thread):
     """A thread that repeats a loop; only it waits, and always on the stop event."""
 

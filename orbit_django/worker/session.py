@@ -55,9 +55,7 @@ class SessionHolder:
         self._is_closed = False
         self._closed = threading.Event()
         self.count = 0  # sessions opened so far
-        self.has_asked = (
-            False  # whether the runtime was asked for a session, and did not say that it wants no such worker
-        )
+        self.has_asked = False  # whether the runtime was asked for a session, and did not turn this worker away
 
     def peek(self) -> Session | None:
         """Return the current session without waiting."""

@@ -40,7 +40,7 @@ from orbit_django.worker.patience import Patience
 from orbit_django.worker.probes.health import Health
 from orbit_django.worker.probes.health import Rooms as Watched
 from orbit_django.worker.relay import Relay, Sender
-from orbit_django.worker.runner import Loop, LoopThread
+from orbit_django.worker.runner import Loop, LoopThread, NudgedLoop
 from orbit_django.worker.session import SessionHolder
 from orbit_django.worker.starter import Bystander, Starter
 from orbit_django.worker.stops import StopRequests, watching_signals
@@ -81,27 +81,9 @@ class Worker:
         self._held = Held()
         self._gate = DatabaseGate()
         self._claims = Claims(settings.claim_seconds)
-        self._session = SessionHolder(
-            transport,
-            _registration(settings, tasks),
-            held=self._held,
-            clock=self._clock,
-            stop=self._stop,
-            on_refused=self._turned_away,
-        )
+        self._session = self._holder(tasks)
         self._pulse = self._thread(Heartbeat(transport, self._session, self._held, self._clock, vitals=self.vitals))
-        self._relay = Relay(
-            transport,
-            Origin(settings.worker_name(), settings.server),
-            self._aliases,
-            clock=self._clock,
-            gate=self._gate,
-            redact=settings.redact,
-            identity=lambda: settings.identity,
-            on_due=self._nudge.set,
-            is_admitted=self._has_asked,
-            vitals=self.vitals,
-        )
+        self._relay = self._sending()
         self._executions = Executions(settings) if settings.may_start else None
         self._starts = self._starter()
         self._loops = self._polls(tasks)
@@ -145,6 +127,31 @@ class Worker:
     def _burst_code(self) -> int | None:
         return self._burst.code if self._burst is not None else None
 
+    def _holder(self, tasks: Sequence[Task]) -> SessionHolder:
+        return SessionHolder(
+            self._transport,
+            _registration(self._settings, tasks),
+            held=self._held,
+            clock=self._clock,
+            stop=self._stop,
+            on_refused=self._turned_away,
+        )
+
+    def _sending(self) -> Relay:
+        settings = self._settings
+        return Relay(
+            self._transport,
+            Origin(settings.worker_name(), settings.server),
+            self._aliases,
+            clock=self._clock,
+            gate=self._gate,
+            redact=settings.redact,
+            identity=lambda: settings.identity,
+            on_due=self._nudge.set,
+            is_admitted=self._has_asked,
+            vitals=self.vitals,
+        )
+
     def _polls(self, tasks: Sequence[Task]) -> list[PollLoop]:
         settings = self._settings
         patience = Patience(self._clock, self._gate, stop=self._stop, halt=self._halt)
@@ -177,7 +184,7 @@ class Worker:
 
     def _side_rooms(self) -> Iterable[Loop]:
         yield self._claims
-        yield Nudged(self._relay, self._nudge)
+        yield NudgedLoop(self._relay, self._nudge)
         yield self._relay.filing
         yield from (Sender(self._relay, number) for number in range(1, self._relay.senders + 1))
         yield self._starts
@@ -268,23 +275,6 @@ class Worker:
             return self._relay.has_pending()
         except (DatabaseError, InterfaceError):
             return False
-
-
-class Nudged:
-    """The relay as a loop that looks at once when a message falls due sooner than its next look."""
-
-    name = "relay"
-
-    def __init__(self, relay: Relay, nudge: threading.Event) -> None:
-        self._relay = relay
-        self._nudge = nudge
-
-    def step(self) -> float:
-        """Look, then wait until the next look or a nudge."""
-        self._nudge.clear()
-        wait = self._relay.step()
-        self._nudge.wait(wait)
-        return 0.0
 
 
 def _registration(settings: OrbitSettings, tasks: Sequence[Task]) -> Registration:

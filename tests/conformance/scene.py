@@ -13,7 +13,6 @@ from django.db.backends.signals import connection_created
 from orbit_django import conf, task
 from orbit_django.contracts import read
 from orbit_django.embedded.server import EmbeddedRuntime
-from orbit_django.embedded.views import execution_view, history_view
 from orbit_django.logs import ExtrasFormatter
 from orbit_django.management.commands.orbit_worker import Command
 from orbit_django.tasks import registry
@@ -21,7 +20,7 @@ from orbit_django.worker.binding import open_transport
 from orbit_django.worker.worker import Worker
 from tests.conformance.http_face import HttpFace
 from tests.conformance.observer import Observer
-from tests.processes import NOTES, WorkerProcess, wait_for
+from tests.processes import NOTES, Watched, WorkerProcess, wait_for
 from tests.worker.staging import HURRY, WORKFLOWS
 
 FACES = {"http": HttpFace}
@@ -84,7 +83,7 @@ class InsideWorker:
         self._worker._nudge.set()
 
 
-class Scene(Observer):
+class Scene(Observer, Watched):
     """Everything that a check needs; it is the observer as well."""
 
     def __init__(self, binding: str, folder: Path, environment: dict[str, str], records: Any) -> None:
@@ -174,28 +173,6 @@ class Scene(Observer):
     def start(self, execution_id: str, workflow: str = "Pay", seconds: float = 0.0) -> None:
         with self.runtime.changing() as runtime:
             runtime.start(workflow, {"seconds": seconds}, execution_id)
-
-    def cancel(self, execution_id: str) -> None:
-        with self.runtime.changing() as runtime:
-            runtime.cancel(execution_id)
-
-    def view(self, execution_id: str) -> dict[str, Any]:
-        with self.runtime.lock:
-            return execution_view(self.runtime.runtime.state.execution(execution_id))
-
-    def end_of(self, execution_id: str, seconds: float = 20) -> dict[str, Any]:
-        """Wait until an execution has ended; return what the runtime shows of it."""
-        wait_for(lambda: self.view(execution_id)["status"] != "RUNNING", seconds)
-        return self.view(execution_id)
-
-    def events(self, execution_id: str, kind: str) -> list[dict[str, Any]]:
-        with self.runtime.lock:
-            history = history_view(self.runtime.runtime, execution_id)
-        return [event for event in history if event["event"] == kind]
-
-    def notes(self, word: str = "") -> list[str]:
-        """Return the lines that handlers of worker processes wrote, those that begin with a word."""
-        return [line for line in self._notes.read_text(encoding="utf-8").splitlines() if line.startswith(word)]
 
     def close(self) -> None:
         """Leave no worker, thread or port behind."""

@@ -5,7 +5,6 @@ from orbit_django.embedded.faults import Faults
 from orbit_django.embedded.recorder import Recorder
 from orbit_django.embedded.server import EmbeddedRuntime
 from tests.contracts.texts import GREET
-from tests.embedded.wire import Client
 
 
 @pytest.fixture
@@ -17,10 +16,3 @@ def faults() -> Faults:
 def runtime(faults: Faults):
     with EmbeddedRuntime(read(GREET), faults=faults, recorder=Recorder()) as runtime:
         yield runtime
-
-
-@pytest.fixture
-def client(runtime: EmbeddedRuntime):
-    client = Client(runtime.url)
-    yield client
-    client.close()

@@ -3,17 +3,9 @@ import pytest
 from orbit_django.contracts import read
 from orbit_django.embedded.server import EmbeddedRuntime
 from tests.contracts.texts import GREET
-from tests.embedded.wire import Client
 
 
 @pytest.fixture
 def runtime():
     with EmbeddedRuntime(read(GREET), session_timeout_ms=6_000, max_body=2_000) as runtime:
         yield runtime
-
-
-@pytest.fixture
-def client(runtime: EmbeddedRuntime):
-    client = Client(runtime.url)
-    yield client
-    client.close()
