@@ -3,6 +3,7 @@
 import signal
 import subprocess
 import sys
+import threading
 import time
 from collections.abc import Callable
 from pathlib import Path
@@ -25,6 +26,11 @@ def wait_for(condition: Callable[[], Any], seconds: float = 10) -> Any:
         assert time.monotonic() < end, f"not true within {seconds} s"
         Event().wait(LOOK_SECONDS)
     return found
+
+
+def wait_until_alone() -> None:
+    """Wait until no thread of a worker is left that an earlier test has ended; it may have a connection open."""
+    wait_for(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("orbit-")])
 
 
 class Call(NamedTuple):

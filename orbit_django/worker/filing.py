@@ -78,6 +78,10 @@ class Filing:
         self._news.clear()
         return max(0.0, self._flushed_at + self._group_seconds - self._clock.monotonic())
 
+    def wake(self) -> None:
+        """Let its thread look up from its wait, as when the worker ends."""
+        self._news.set()
+
     def flush(self) -> None:
         """Write everything that is open, as far as the database takes it."""
         if not self._unfiled and not self._answered:

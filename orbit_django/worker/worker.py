@@ -223,6 +223,8 @@ class Worker:
         logger.info("the worker stops; running handlers end first", extra={"held": len(self._held)})
         code = (self._burst_code() or 0) if self._drain() else self._hurry()
         self._end.set()
+        self._nudge.set()  # those that wait for something else see the end as well
+        self._relay.filing.wake()
         self._pulse.join(BEAT_SECONDS)  # a beat must not follow the session's end
         self._session.close()
         self._transport.close()

@@ -43,7 +43,13 @@ SHOP = (
     + FLOW % ("PayInTime", "timeout 1s retry { attempts: 2, backoff: fixed, initial_delay: 60s }")
 )
 CATALOG = read(SHOP + WORKFLOWS + HURRY)
-LINGERING = ("orbit-loop", "orbit-heartbeat", "orbit-relay", "orbit-parked")  # the others sleep until they end
+LINGERING = (
+    "orbit-loop",
+    "orbit-heartbeat",
+    "orbit-relay",
+    "orbit-filing",
+    "orbit-parked",
+)  # the others sleep until they end
 SETTINGS: dict[str, Any] = {"worker_id": "watched-1", "concurrency": 2, "poll_wait_ms": 300}
 
 
@@ -80,7 +86,6 @@ class InsideWorker:
         self._worker.stop()
         self._worker.stop()
         self._thread.join(15)
-        self._worker._nudge.set()
 
 
 class Scene(Observer, Watched):

@@ -13,6 +13,7 @@ from tests.crash.conftest import ON_A_SERVER
 from tests.crash.proxy import WAYS, Proxy
 from tests.crash.world import World, wait_for
 from tests.ledger import Desk
+from tests.processes import wait_until_alone
 from tests.testapp.models import Charge
 
 pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True), pytest.mark.timeout(120)]
@@ -80,6 +81,7 @@ def check(distant: World, name: str) -> None:
 @pytest.mark.skipif(databases.chosen() != "sqlite", reason="only a file has a reader that holds up a COMMIT")
 @pytest.mark.promise("E6")
 def test_a_commit_that_a_reader_holds_up_is_known_to_be_undone_and_run_again() -> None:
+    wait_until_alone()
     with connection.cursor() as cursor:
         cursor.execute("PRAGMA journal_mode=DELETE")
         cursor.execute("PRAGMA busy_timeout=50")

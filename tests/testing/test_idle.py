@@ -9,6 +9,7 @@ from orbit_django.contracts import read
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.models import IdempotencyRecord, OutboxMessage, WorkflowStart
 from orbit_django.testing import run_until_idle, running_runtime
+from tests.processes import wait_until_alone
 from tests.testapp.models import Charge
 from tests.worker.staging import WORKFLOWS
 
@@ -24,6 +25,7 @@ def ours() -> set[threading.Thread]:
 
 @pytest.fixture
 def runtime():
+    wait_until_alone()
     with running_runtime(contracts=read(LATE)) as runtime:
         yield runtime
 
