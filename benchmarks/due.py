@@ -19,9 +19,10 @@ ADMIN = os.environ.get("ORBIT_BENCH_ADMIN_URL", "postgresql://postgres@127.0.0.1
 
 FILL = """
 INSERT INTO orbit_django_outboxmessage (record_id, token, token_hash, kind, body, status, due_at, sender, attempts,
-  accepted, reason, last_error, last_status, attempt, execution_id, worker_id, server, created_at, settled_at)
-SELECT NULL, 't' || n, md5('a' || n) || md5('b' || n), 'complete', '', 'delivered', NULL, '', 1, true, '', '', NULL, 1,
-  'e' || n, 'w', 'http://runtime', now(), now() FROM generate_series(%s, %s) AS n
+  accepted, reason, last_error, last_status, declined_by, attempt, execution_id, worker_id, server, created_at,
+  settled_at)
+SELECT NULL, 't' || n, md5('a' || n) || md5('b' || n), 'complete', '', 'delivered', NULL, '', 1, true, '', '', NULL, '',
+  1, 'e' || n, 'w', 'http://runtime', now(), now() FROM generate_series(%s, %s) AS n
 """
 
 

@@ -63,6 +63,10 @@ class PayloadTooLargeError(OrbitError):
         self.limit = limit
 
 
+class NotCarriedError(PayloadError):
+    """A report holds what this binding cannot carry, and another one may."""
+
+
 class ClaimLostError(OrbitError):
     """Another owner has taken the key over; what this one does is not recorded any more."""
 
@@ -112,9 +116,9 @@ class UnknownSessionError(TransportError):
 class RefusedError(TransportError):
     """A final refusal: a 4xx, a redirect, or any other answer that is not a success.
 
-    ``status`` is the HTTP status, ``code`` the runtime's error code or "", ``is_from_runtime`` whether the
-    runtime itself spoke (an error object, or a plain-text 400, 415, 422 with the version header), ``what`` what
-    the answer was when it had no code.
+    ``status`` is the HTTP status, or the one that means the same in another binding, ``code`` the runtime's error
+    code or "", ``is_from_runtime`` whether the runtime itself spoke (over HTTP: an error object, or a plain-text 400,
+    415, 422 with the version header), ``what`` what the answer was when it had no code.
     """
 
     def __init__(

@@ -78,9 +78,7 @@ class IdempotencyRecord(models.Model):
     owner = models.CharField(max_length=64, help_text="Random mark of the claim that may record an outcome.")
     worker_id = models.CharField(max_length=255, help_text="The worker that made the claim.")
     generation = models.BigIntegerField(default=1, help_text="How many claims there were; fences stale owners.")
-    lease_ms = models.BigIntegerField(
-        null=True, help_text="When a claim without a transaction ends: milliseconds by the database's clock."
-    )
+    lease_ms = models.BigIntegerField(null=True, help_text="When a lasting claim ends, by the database's clock.")
     redeliveries = models.IntegerField(
         default=0, help_text="Runs of this attempt, begun on a redelivery, that ended with their process or still run."
     )
@@ -169,7 +167,8 @@ class OutboxMessage(models.Model):
     accepted = models.BooleanField(null=True, help_text="The runtime's answer: did the report change the step?")
     reason = models.TextField(blank=True, help_text="Why the runtime did not accept it.")
     last_error = models.TextField(blank=True, help_text="What the latest try without an answer ran into.")
-    last_status = models.IntegerField(null=True, help_text="HTTP status that blocked or refused it.")
+    last_status = models.IntegerField(null=True, help_text="Status, in HTTP's numbers, that blocked or refused it.")
+    declined_by = models.CharField(max_length=64, blank=True, help_text="The binding that cannot carry it.")
     attempt = models.BigIntegerField(default=1, help_text="The attempt that is reported.")
     execution_id = models.CharField(max_length=255, blank=True, db_index=True, help_text="The execution, cut to fit.")
     worker_id = models.CharField(max_length=255, help_text="The worker that earned it.")

@@ -194,6 +194,13 @@ class Receipt:
         """Whether a refusal only says that somebody else was first (O123 to O125)."""
         return self.reason.startswith(BENIGN_REASONS)
 
+    @property
+    def outcome(self) -> str:
+        """One word for what became of the report."""
+        if self.accepted:
+            return "delivered"
+        return "superseded" if self.is_benign else "not_accepted"
+
     @classmethod
     def from_wire(cls, body: object) -> Receipt:
         """Read an answer to complete or fail; raise PayloadError when it is none."""

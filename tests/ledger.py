@@ -16,6 +16,7 @@ from orbit_django.worker.claims import Claims
 from orbit_django.worker.delivery import Result
 from orbit_django.worker.executor import Executor
 from orbit_django.worker.gate import DatabaseGate
+from orbit_django.worker.ledger import CheckReport, let_pass
 from orbit_django.worker.patience import Patience
 from orbit_django.worker.vitals import Vitals
 from tests.testapp.models import Charge
@@ -24,7 +25,14 @@ from tests.testapp.models import Charge
 class Desk:
     """An executor that serves one handler under the name ``test.task``."""
 
-    def __init__(self, function: Callable[..., Any], *, worker_id: str = "tester", **said: Any) -> None:
+    def __init__(
+        self,
+        function: Callable[..., Any],
+        *,
+        worker_id: str = "tester",
+        check_report: CheckReport = let_pass,
+        **said: Any,
+    ) -> None:
         self.stop, self.halt = threading.Event(), threading.Event()
         self.runs = 0
         self._function = function
@@ -36,7 +44,9 @@ class Desk:
         self.claims = Claims(settings.claim_seconds)
         self._clock = clock
         self.vitals = Vitals(clock)
-        self.executor = Executor(settings, tasks, claims=self.claims, patience=patience, vitals=self.vitals)
+        self.executor = Executor(
+            settings, tasks, claims=self.claims, patience=patience, vitals=self.vitals, check_report=check_report
+        )
 
     def deliver(self, input: Any = None, **fields: Any) -> Result:
         """Put one delivery through; unnamed fields are those of a first delivery of the key ``e1/step``."""

@@ -88,12 +88,15 @@ class OutboxMessageAdmin(again.SendAgainAdmin):
     fieldsets = (
         (None, {"fields": ("state", "kind", "task", "its_record", "whole_execution", "attempt")}),
         ("Answer", {"fields": ("accepted", "whole_reason", "last_status", "settled_at")}),
-        ("Delivery", {"fields": ("tries", "whole_error", "next_try", "worker_id", "server", "created_at")}),
+        (
+            "Delivery",
+            {"fields": ("tries", "whole_error", "next_try", "waits_for", "worker_id", "server", "created_at")},
+        ),
         ("Request", {"fields": ("shown_body",)}),
     )
     readonly_fields = (
         "state", "task", "its_record", "whole_execution", "tries", "whole_reason", "whole_error", "next_try",
-        "shown_body", "sending_again",
+        "waits_for", "shown_body", "sending_again",
     )  # fmt: skip
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -183,6 +186,11 @@ class OutboxMessageAdmin(again.SendAgainAdmin):
     def next_try(self, message: Any) -> str:
         """Show when it is sent next, or when a sender's hold ends."""
         return shown.time_of(message.due_at)
+
+    @admin.display(description="waits for")
+    def waits_for(self, message: Any) -> str:
+        """Show that the binding which tried it cannot carry it."""
+        return f"another binding than {message.declined_by}" if message.declined_by else "-"
 
     @admin.display(description="body")
     def shown_body(self, message: Any) -> str:

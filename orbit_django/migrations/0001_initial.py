@@ -67,10 +67,7 @@ class Migration(migrations.Migration):
                 ),
                 (
                     "lease_ms",
-                    models.BigIntegerField(
-                        help_text="When a claim without a transaction ends: milliseconds by the database's clock.",
-                        null=True,
-                    ),
+                    models.BigIntegerField(help_text="When a lasting claim ends, by the database's clock.", null=True),
                 ),
                 (
                     "redeliveries",
@@ -245,7 +242,14 @@ class Migration(migrations.Migration):
                     "last_error",
                     models.TextField(blank=True, help_text="What the latest try without an answer ran into."),
                 ),
-                ("last_status", models.IntegerField(help_text="HTTP status that blocked or refused it.", null=True)),
+                (
+                    "last_status",
+                    models.IntegerField(help_text="Status, in HTTP's numbers, that blocked or refused it.", null=True),
+                ),
+                (
+                    "declined_by",
+                    models.CharField(blank=True, help_text="The binding that cannot carry it.", max_length=64),
+                ),
                 ("attempt", models.BigIntegerField(default=1, help_text="The attempt that is reported.")),
                 (
                     "execution_id",

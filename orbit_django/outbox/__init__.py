@@ -8,6 +8,7 @@ from orbit_django.outbox.sending import (
     append,
     block,
     claim_due,
+    decline,
     draft,
     find,
     is_owed,
@@ -22,6 +23,7 @@ from orbit_django.outbox.sending import (
 )
 from orbit_django.outbox.upkeep import (
     counts,
+    declined_count,
     deliver_again,
     discard,
     move,
@@ -41,6 +43,8 @@ __all__ = [
     "block",
     "claim_due",
     "counts",
+    "decline",
+    "declined_count",
     "deliver_again",
     "discard",
     "draft",

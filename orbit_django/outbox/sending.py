@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
-from dataclasses import asdict, dataclass
+from dataclasses import dataclass
 from typing import Any
 from uuid import uuid4
 
@@ -18,7 +18,7 @@ from django.utils import timezone
 
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import RefusedError
-from orbit_django.models import IdempotencyRecord, OutboxMessage
+from orbit_django.models import IdempotencyRecord, OutboxMessage, OutboxMessageQuerySet
 from orbit_django.payloads import body_of, cut, digest, encode_failure, failure_body, storable
 from orbit_django.protocol import Assignment, Code, Completion, Failure, Kind, Receipt
 
@@ -31,10 +31,11 @@ Status = OutboxMessage.Status
 
 @dataclass(frozen=True, slots=True)
 class Origin:
-    """Who earns messages, and for which runtime."""
+    """Who earns messages, for which runtime, and over which binding they are sent."""
 
     worker_id: str
     server: str
+    binding: str = "any"
 
 
 def append(
@@ -88,7 +89,8 @@ def claim_due(
 ) -> list[OutboxMessage]:
     """Take up to ``limit`` messages that are due at the origin's runtime, and hold them.
 
-    What another worker earned is taken a little later than its own; what belongs to another identity is left to it.
+    What another worker earned is taken a little later than its own; what belongs to another identity is left to it,
+    and what the origin's binding cannot carry to other bindings.
     ``is_flush`` takes what backs off as well, never what a sender holds; ``skip`` leaves these keys alone.
     """
     dialect = dialect_of(using)
@@ -97,7 +99,7 @@ def claim_due(
     is_due = Q(due_at__lte=dialect.now_ms())
     if is_flush:
         is_due, others = is_due | Q(sender="", due_at__isnull=False), ~Q(last_status=403)
-    rows = OutboxMessage.objects.using(using).filter(is_due, due_at__isnull=False, server=origin.server)
+    rows = _waiting(using, origin).filter(is_due)
     wanted = rows.filter(own | others).exclude(pk__in=skip).order_by("due_at")
     found = list(wanted.values_list("pk", flat=True)[:limit])
     if not found:
@@ -152,6 +154,15 @@ def leave_to_owner(message: OutboxMessage, refusal: RefusedError, text: str) -> 
     _write(message, due_at=due_at, sender="", last_status=refusal.status, last_error=storable(text, LIMIT_TEXT))
 
 
+def decline(message: OutboxMessage, origin: Origin, text: str) -> None:
+    """Leave a message to senders over another binding than this one, which cannot carry it; that was no try."""
+    using = alias_of(message)
+    changes = {"declined_by": origin.binding, "last_error": storable(text, LIMIT_TEXT), "sender": ""}
+    with dialect_of(using).writing():
+        rows = OutboxMessage.objects.using(using).pending().filter(pk=message.pk)
+        rows.update(due_at=dialect_of(using).now_ms(), **changes)
+
+
 def block(message: OutboxMessage, refusal: RefusedError | None, text: str) -> None:
     """Set a message aside until a person, a new worker or a new credential tries it again."""
     changes = {"last_status": refusal and refusal.status, "last_error": storable(text, LIMIT_TEXT)}
@@ -183,14 +194,18 @@ def refuse(message: OutboxMessage, refusal: RefusedError, text: str) -> OutboxMe
 
 def is_owed(using: str, origin: Origin) -> bool:
     """Return whether a message of this worker has no answer yet, held or not."""
-    rows = OutboxMessage.objects.using(using).filter(due_at__isnull=False, **asdict(origin))
-    return rows.exists()
+    return _waiting(using, origin).filter(worker_id=origin.worker_id).exists()
 
 
 def sendable_count(using: str, origin: Origin) -> int:
     """Return how many messages this runtime has not answered that anybody here may send, held ones included."""
+    return _waiting(using, origin).filter(Q(worker_id=origin.worker_id) | ~Q(last_status=403)).count()
+
+
+def _waiting(using: str, origin: Origin) -> OutboxMessageQuerySet:
+    """Return what the runtime has not answered and the origin's binding can carry, due or held or not."""
     rows = OutboxMessage.objects.using(using).filter(due_at__isnull=False, server=origin.server)
-    return rows.filter(Q(worker_id=origin.worker_id) | ~Q(last_status=403)).count()
+    return rows.exclude(declined_by=origin.binding)
 
 
 def alias_of(message: OutboxMessage) -> str:

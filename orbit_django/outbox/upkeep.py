@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from django.db.models import Q
+from django.db.models import Count, Q
 
 from orbit_django.dialects import dialect_of
 from orbit_django.models import OutboxMessage, OutboxMessageQuerySet
@@ -82,6 +82,12 @@ def counts(using: str) -> dict[str, int]:
     """Return how many messages there are in each state."""
     rows = OutboxMessage.objects.using(using)
     return {status.value: rows.filter(status=status).count() for status in Status}
+
+
+def declined_count(using: str) -> dict[str, int]:
+    """Return for each binding that cannot carry some pending messages how many these are."""
+    rows = OutboxMessage.objects.using(using).filter(due_at__isnull=False).exclude(declined_by="")
+    return dict(rows.values_list("declined_by").annotate(Count("pk")).order_by("declined_by"))
 
 
 def _make_due(using: str, rows: OutboxMessageQuerySet, keys: Iterable[int], **changes: object) -> int:

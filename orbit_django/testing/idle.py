@@ -128,7 +128,7 @@ class Hand:
         self._stop = threading.Event()
         self._held = Held()
         self._gate = DatabaseGate()
-        self._origin = Origin(settings.worker_name(), settings.server)
+        self._origin = Origin(settings.worker_name(), settings.server, transport.name)
         usable = usable_aliases()
         self._aliases = tuple(alias for alias in aliases_of(settings, tasks) if alias in usable)
         self._refusal: RefusedError | None = None
@@ -174,7 +174,13 @@ class Hand:
         return Rooms(
             transport=self._transport,
             session=self.session,
-            executor=Executor(settings, {task.contract: task for task in tasks}, claims=claims, patience=patience),
+            executor=Executor(
+                settings,
+                {task.contract: task for task in tasks},
+                claims=claims,
+                patience=patience,
+                check_report=self._transport.check_report,
+            ),
             relay=Relay(
                 self._transport,
                 self._origin,

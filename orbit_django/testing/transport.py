@@ -23,6 +23,8 @@ class RecordingTransport:
     cancels nothing, reports are accepted.
     """
 
+    name = "recording"
+
     def __init__(self, server: str = "http://runtime.test") -> None:
         self.server = server
         self.calls: list[Call] = []
@@ -55,6 +57,13 @@ class RecordingTransport:
         """Record the call; by default cancel nothing."""
         cancelled: tuple[str, ...] = self._answer("heartbeat", (), session_id)
         return cancelled
+
+    def check_report(self, kind: Kind, body: str) -> None:
+        """Raise what was scripted; by default let every report pass."""
+        with self._lock:
+            answer = self._answers["check_report"].popleft() if self._answers["check_report"] else None
+        if answer is not None:
+            raise answer
 
     def send(self, kind: Kind, body: str) -> Receipt:
         """Record the call; by default accept the report."""

@@ -22,7 +22,8 @@ class Transport(Protocol):
     a session is involved, ``UnknownSessionError``.
     """
 
-    server: str  # the address of the runtime, as kept with each message
+    name: str  # what it is called; kept with a report that it cannot carry
+    server: str  # the address of the runtime
 
     def register(self, registration: Registration) -> Session:
         """Open a session (O050)."""
@@ -36,8 +37,19 @@ class Transport(Protocol):
         """Keep the session alive; return the tokens of attempts to stop (O080)."""
         ...
 
+    def check_report(self, kind: Kind, body: str) -> None:
+        """Look at a report before it is committed, without the network; most bindings carry all that JSON says.
+
+        Raises NotCarriedError with the path of the culprit, or PayloadTooLargeError, for one that ``send`` could
+        never send. A failure can always be sent.
+        """
+        ...
+
     def send(self, kind: Kind, body: str) -> Receipt:
-        """Report an attempt with exactly this JSON text (O090, O100); within 10 seconds."""
+        """Report an attempt with this JSON text (O090, O100); within 10 seconds, and with the same bytes each time.
+
+        Raises what ``check_report`` raises.
+        """
         ...
 
     def unregister(self, session_id: str, *, timeout_seconds: float) -> None:
@@ -63,6 +75,6 @@ def find_binding(path: str) -> Callable[..., Any]:
 
 def check_binding(made: Any, path: str) -> None:
     """Raise ConfigurationError when what a callable made is no binding."""
-    wanted = ("server", "register", "poll", "heartbeat", "send", "unregister", "close")
+    wanted = ("server", "name", "register", "poll", "heartbeat", "check_report", "send", "unregister", "close")
     if missing := [name for name in wanted if not hasattr(made, name)]:
         raise ConfigurationError(f"TRANSPORT: what {path!r} returned is no binding; it lacks {', '.join(missing)}")

@@ -16,7 +16,7 @@ from orbit_django.verdicts import Claim
 from orbit_django.worker import housekeeping
 from orbit_django.worker.delivery import Delivery, Result
 from orbit_django.worker.enclosure import Enclosure, Phase
-from orbit_django.worker.invocation import HandlerError, cause_of, encode
+from orbit_django.worker.invocation import HandlerError, cause_of
 from orbit_django.worker.ledger import Ledger
 
 MAX_RUNS = 6  # a handler whose work the database undid is run again at most five times
@@ -55,7 +55,7 @@ class AtomicRun:
                 return self._ledger.replay(delivery, verdict)
             enclosure.hand_over()
             result = self._ledger.invoke(delivery, scope)
-            output = encode(delivery.task, result, delivery.assignment.token, self._ledger.settings.max_body_bytes)
+            output = self._ledger.encode(delivery, result)
             enclosure.take_back()
             began = self._ledger.patience.now()
             message = self._ledger.succeed(delivery, verdict, output)

@@ -19,7 +19,7 @@ from orbit_django.worker import housekeeping
 from orbit_django.worker.claims import Claims
 from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.enclosure import Enclosure
-from orbit_django.worker.invocation import AbandonedError, HandlerError, cause_of, encode
+from orbit_django.worker.invocation import AbandonedError, HandlerError, cause_of
 from orbit_django.worker.ledger import Ledger
 
 logger = logging.getLogger(__name__)
@@ -82,7 +82,7 @@ class ClaimedRun:
             left_open = housekeeping.after_task()
         if left_open:
             raise TransactionEndedError(f"the handler left a transaction open on {', '.join(left_open)}; rolled back")
-        return encode(delivery.task, result, delivery.assignment.token, self._ledger.settings.max_body_bytes)
+        return self._ledger.encode(delivery, result)
 
     def _store(self, delivery: Delivery, claim: Claim, output: str | None, error: str | None) -> Result:
         """Store an outcome under its claim; a key that has a new owner by now is asked again from the start."""

@@ -20,7 +20,7 @@ from orbit_django.worker.claimed import ClaimedRun
 from orbit_django.worker.claims import Claims
 from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.invocation import AbandonedError
-from orbit_django.worker.ledger import Ledger
+from orbit_django.worker.ledger import CheckReport, Ledger, let_pass
 from orbit_django.worker.patience import Patience
 from orbit_django.worker.vitals import UNKNOWN_TASK, Vitals
 
@@ -41,10 +41,11 @@ class Executor:
         claims: Claims,
         patience: Patience,
         vitals: Vitals | None = None,
+        check_report: CheckReport = let_pass,
     ) -> None:
         self._tasks = tasks
         self._database = settings.database
-        self.ledger = Ledger(settings, patience, vitals)
+        self.ledger = Ledger(settings, patience, vitals, check_report=check_report)
         self._atomic = AtomicRun(self.ledger)
         self._claimed = ClaimedRun(self.ledger, claims)
 

@@ -16,16 +16,16 @@ from django.db import DatabaseError, transaction
 from orbit_django import idempotency, outbox, payloads
 from orbit_django.conf import OrbitSettings
 from orbit_django.context import TaskContext
-from orbit_django.exceptions import PayloadTooLargeError
+from orbit_django.exceptions import NotCarriedError, PayloadTooLargeError
 from orbit_django.logs import about
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.payloads import cut
-from orbit_django.protocol import Assignment, Code, Failure
+from orbit_django.protocol import Assignment, Code, Completion, Failure, Kind
 from orbit_django.redaction import redacted
 from orbit_django.verdicts import Busy, Claim, Conflict, Poison, Stored, Verdict
 from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.enclosure import Enclosure
-from orbit_django.worker.invocation import HandlerError, failure_of, invoke
+from orbit_django.worker.invocation import HandlerError, ResultError, encode, failure_of, invoke
 from orbit_django.worker.patience import Patience
 from orbit_django.worker.vitals import Vitals
 
@@ -33,14 +33,28 @@ logger = logging.getLogger(__name__)
 
 T = TypeVar("T")
 
+CheckReport = Callable[[Kind, str], None]  # see transports.base
+
 MISTAKES = (Code.INVALID_RESULT, Code.INVALID_INPUT, Code.RESULT_TOO_LARGE, Code.EFFECT_UNCERTAIN)
+
+
+def let_pass(kind: Kind, body: str) -> None:
+    """Find nothing wrong with a report."""
 
 
 class Ledger:
     """Records and messages as the executor needs them; safe from many threads."""
 
-    def __init__(self, settings: OrbitSettings, patience: Patience, vitals: Vitals | None = None) -> None:
+    def __init__(
+        self,
+        settings: OrbitSettings,
+        patience: Patience,
+        vitals: Vitals | None = None,
+        *,
+        check_report: CheckReport = let_pass,
+    ) -> None:
         self.settings = settings
+        self._check_report = check_report
         self.vitals = vitals or Vitals()
         self.patience = patience
         self.origin = outbox.Origin(settings.worker_name(), settings.server)
@@ -58,6 +72,13 @@ class Ledger:
             return invoke(delivery.task, delivery.assignment, delivery.context, scope)
         finally:
             self.vitals.ran(delivery.assignment.task_name, self.patience.now() - began)
+
+    def encode(self, delivery: Delivery, result: Any) -> str:
+        """Return the result as it will be stored and sent; raise HandlerError when it cannot be."""
+        output = encode(delivery.task, result, delivery.assignment.token, self.settings.max_body_bytes)
+        if error := self._obstacle(delivery, output):
+            raise HandlerError from error
+        return output
 
     def append(self, delivery: Delivery, record: IdempotencyRecord, error: str | None = None) -> Result:
         """Write the report of an outcome into the open transaction."""
@@ -98,7 +119,7 @@ class Ledger:
             logger.error("an idempotency key was used with another input", extra=about(delivery.assignment))
             return self.append(delivery, verdict.record, self.encoded(verdict.failure))
         logger.info("answered from the record", extra=about(delivery.assignment))
-        return self.append(delivery, verdict.record, verdict.record.error)
+        return self.append(delivery, verdict.record, self._stored_error(delivery, verdict.record))
 
     def fail(self, delivery: Delivery, failure: Failure) -> Result:
         """Record a failure in a transaction of its own, unless the key has an outcome by now."""
@@ -168,6 +189,22 @@ class Ledger:
     def patiently(self, delivery: Delivery, step: Callable[[], T], *, has_run: bool = False) -> T:
         """Repeat a database step while the database is away."""
         return self.patience.repeat(delivery.context, step, using=delivery.using, has_run=has_run)
+
+    def _obstacle(self, delivery: Delivery, output: str) -> Exception | None:
+        """Return what keeps this worker's binding from ever reporting a success."""
+        try:
+            self._check_report(Kind.COMPLETE, payloads.body_of(delivery.assignment.token, Completion(output)))
+        except NotCarriedError as error:
+            return ResultError(error)
+        except PayloadTooLargeError as error:
+            return error
+        return None
+
+    def _stored_error(self, delivery: Delivery, record: IdempotencyRecord) -> str | None:
+        """Return the failure to report of a record: its own, or why its success cannot be reported here."""
+        if record.output is None or (error := self._obstacle(delivery, record.output)) is None:
+            return record.error
+        return self.encoded(self.failure(delivery, error))
 
     def _store_failure(self, delivery: Delivery, error: str) -> Result:
         with Enclosure(delivery.using):

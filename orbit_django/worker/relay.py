@@ -19,7 +19,7 @@ from django.db import DatabaseError, InterfaceError
 from orbit_django import outbox
 from orbit_django.clock import Clock
 from orbit_django.dialects import dialect_of
-from orbit_django.exceptions import NoAnswerError, PayloadError, RefusedError
+from orbit_django.exceptions import NoAnswerError, NotCarriedError, PayloadError, PayloadTooLargeError, RefusedError
 from orbit_django.models import OutboxMessage
 from orbit_django.outbox import Origin
 from orbit_django.payloads import cut
@@ -106,6 +106,8 @@ class Relay:
             self._postpone(message, self._redact(str(error)))
         except RefusedError as error:
             self._refused(message, error, self._redact(str(error)))
+        except (NotCarriedError, PayloadTooLargeError) as error:
+            self._declined(message, self._redact(str(error)))
         except (PayloadError, ValueError) as error:
             self._unsendable(message, self._redact(str(error)))
         else:
@@ -245,6 +247,11 @@ class Relay:
                 self._tried.append(message)
             self.filing.write(partial(outbox.block, message, error, text))
 
+    def _declined(self, message: OutboxMessage, text: str) -> None:
+        """Leave a report to senders over another binding: this one cannot carry it."""
+        logger.warning("a result waits for another binding", extra=self._about(message, error=text))
+        self.filing.write(partial(outbox.decline, message, self._origin, text))
+
     def _unsendable(self, message: OutboxMessage, text: str) -> None:
         """Set a row aside that is no report: somebody else than this package has written it."""
         logger.error("a message cannot be sent", extra=self._about(message, error=text))
@@ -266,7 +273,7 @@ class Relay:
 
     def _log(self, message: OutboxMessage, receipt: Receipt) -> None:
         extra = self._about(message, accepted=receipt.accepted, reason=receipt.reason)
-        self._vitals.tell("delivery_attempts", _result(receipt))
+        self._vitals.tell("delivery_attempts", receipt.outcome)
         if receipt.accepted or receipt.is_benign:
             logger.info("a result was answered", extra=extra)
         elif receipt.reason.startswith(REASON_CONTRACT):
@@ -277,12 +284,6 @@ class Relay:
     def _about(self, message: OutboxMessage, **more: object) -> dict[str, object]:
         seen = {"execution": message.execution_id, "kind": message.kind, "attempt": message.attempt}
         return {**seen, "tries": message.attempts + 1, **more}
-
-
-def _result(receipt: Receipt) -> str:
-    if receipt.accepted:
-        return "delivered"
-    return "superseded" if receipt.is_benign else "not_accepted"
 
 
 class Sender:

@@ -141,7 +141,7 @@ class Worker:
         settings = self._settings
         return Relay(
             self._transport,
-            Origin(settings.worker_name(), settings.server),
+            Origin(settings.worker_name(), settings.server, self._transport.name),
             self._aliases,
             clock=self._clock,
             gate=self._gate,
@@ -164,6 +164,7 @@ class Worker:
                 claims=self._claims,
                 patience=patience,
                 vitals=self.vitals,
+                check_report=self._transport.check_report,
             ),
             relay=self._relay,
             parking=Parking(settings.concurrency, self._clock, self._stop),

@@ -61,6 +61,12 @@ def test_a_body_that_is_the_records_output_is_shown(viewer):
     assert "&quot;paid&quot;: true" in viewer.get(f"{MESSAGES}{message.pk}/change/").content.decode()
 
 
+@pytest.mark.django_db
+def test_a_message_that_one_binding_cannot_carry_says_so(viewer):
+    message = message_of(None, status="pending", accepted=None, settled_at=None, due_at=1, declined_by="grpc")
+    assert "another binding than grpc" in viewer.get(f"{MESSAGES}{message.pk}/change/").content.decode()
+
+
 @pytest.mark.promise("W9")
 @pytest.mark.django_db
 def test_bodies_of_sensitive_tasks_are_hidden(viewer, serve):

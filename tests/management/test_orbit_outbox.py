@@ -56,6 +56,15 @@ def test_status_counts_every_state(run):
     assert out.splitlines()[0] == "default: 1 pending, 0 delivered, 0 refused, 1 blocked"
 
 
+def test_status_tells_what_waits_for_another_binding(run):
+    for token, binding in (("a", ""), ("b", "grpc"), ("c", "grpc")):
+        owed(token, declined_by=binding)
+    assert run("status")[1].splitlines()[:2] == [
+        "default: 3 pending, 0 delivered, 0 refused, 0 blocked",
+        "default: 2 of the pending cannot go over grpc; another binding sends them",
+    ]
+
+
 @pytest.mark.promise("D1")
 def test_flush_sends_what_is_owed(run, settings):
     with EmbeddedRuntime([CONTRACT], token="adm", worker_token="wrk") as runtime:

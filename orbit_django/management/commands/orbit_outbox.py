@@ -70,6 +70,10 @@ class Command(BaseCommand):
     def _status(self, options: dict[str, Any]) -> None:
         for alias in aliases_of(conf.load(), registry):
             self.stdout.write(f"{alias}: {self._counts(outbox.counts(alias))}")
+            for binding, count in outbox.declined_count(alias).items():
+                self.stdout.write(
+                    f"{alias}: {count} of the pending cannot go over {binding}; another binding sends them"
+                )
             self.stdout.write(f"{alias}, starts of workflows: {self._counts(starts.counts(alias))}")
 
     def _counts(self, counts: dict[str, int]) -> str:
@@ -88,7 +92,7 @@ class Command(BaseCommand):
         settings = conf.load()
         aliases = aliases_of(settings, registry)
         transport = open_transport(settings)
-        origin = Origin(settings.worker_name(), settings.server)
+        origin = Origin(settings.worker_name(), settings.server, transport.name)
         try:
             sent, left = flush(transport, origin, aliases, settings.redact, self._count("message(s)"))
         finally:
