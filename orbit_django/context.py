@@ -13,7 +13,7 @@ from orbit_django.clock import Clock
 from orbit_django.exceptions import ConfigurationError, TaskCancelled
 from orbit_django.logs import BoundLogger, about
 from orbit_django.payloads import digest
-from orbit_django.protocol import Assignment
+from orbit_django.protocol import Assignment, CredentialLease
 from orbit_django.redaction import MET
 
 logger = logging.getLogger("orbit_django.handlers")
@@ -82,11 +82,23 @@ class Effects(Protocol):
         ...
 
 
+Lend = Callable[[str, str], CredentialLease]  # of a delivery's token and the name of a slot
+
+
 class TaskContext:
     """One delivery as its handler sees it; every field of the assignment but the input."""
 
-    def __init__(self, assignment: Assignment, *, worker_id: str, clock: Clock, effects: Effects | None = None) -> None:
+    def __init__(
+        self,
+        assignment: Assignment,
+        *,
+        worker_id: str,
+        clock: Clock,
+        effects: Effects | None = None,
+        lend: Lend | None = None,
+    ) -> None:
         MET.note(assignment.token)
+        self._lend = lend
         self._assignment = assignment
         self._clock = clock
         self.effects = effects
@@ -199,6 +211,17 @@ class TaskContext:
     def transaction(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run database work once for this key and keep the result; only in a task with ``atomic=False``."""
         return self._only_non_atomic("transaction").transaction(name, function, *args, **kwargs)
+
+    def credentials(self, slot: str) -> CredentialLease:
+        """Return a secret that the runtime lends to this attempt for a short time; ask again when it has expired.
+
+        Raises CredentialsError when the runtime lends none, and ConfigurationError where no runtime could.
+        """
+        if self._lend is None:
+            raise ConfigurationError("ctx.credentials: no runtime is there that could lend any")
+        lease = self._lend(self.token, slot)
+        MET.note(lease.value)
+        return lease
 
     def _only_non_atomic(self, what: str) -> Effects:
         if self.effects is None:

@@ -90,6 +90,10 @@ class StartConflictError(OrbitError):
         self.what = what
 
 
+class CredentialsError(OrbitError):
+    """A runtime does not lend a secret to an attempt; the text says for which slot, and why."""
+
+
 class TransactionEndedError(OrbitError):
     """A handler ended, broke or left the transaction that its effects belong to."""
 

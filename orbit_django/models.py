@@ -69,12 +69,8 @@ class IdempotencyRecord(models.Model):
     execution_id = models.CharField(max_length=255, db_index=True, help_text="The execution, cut to fit.")
     step_id = models.CharField(max_length=255, help_text="The step, cut to fit.")
     workflow = models.CharField(max_length=255, help_text="The workflow, cut to fit.")
-    output = models.TextField(  # noqa: DJ001  (none is not the empty text)
-        null=True, help_text="The stored success: JSON text of an object, sent as it is."
-    )
-    error = models.TextField(  # noqa: DJ001  (none is not the empty text)
-        null=True, help_text="The stored failure: JSON text of its fields."
-    )
+    output = models.TextField(null=True, help_text="The stored success: JSON text.")  # noqa: DJ001  (not the empty text)
+    error = models.TextField(null=True, help_text="The stored failure: JSON text.")  # noqa: DJ001  (as above)
     owner = models.CharField(max_length=64, help_text="Random mark of the claim that may record an outcome.")
     worker_id = models.CharField(max_length=255, help_text="The worker that made the claim.")
     generation = models.BigIntegerField(default=1, help_text="How many claims there were; fences stale owners.")
@@ -152,7 +148,9 @@ class OutboxMessage(models.Model):
         related_name="messages",
         help_text="The record whose outcome is reported; none for a task that nobody here serves.",
     )
-    token = models.TextField(help_text="The delivery that the runtime waits for; a secret.")
+    token = models.TextField(
+        help_text="The delivery that waits for it; a secret. A lease's proof goes with the answer."
+    )
     token_hash = models.CharField(max_length=64, help_text="Digest of the token.")
     kind = models.CharField(max_length=16, choices=Kind.choices, help_text="The call that is made.")
     body = models.TextField(
@@ -166,6 +164,8 @@ class OutboxMessage(models.Model):
     attempts = models.IntegerField(default=0, help_text="How often it was sent.")
     accepted = models.BooleanField(null=True, help_text="The runtime's answer: did the report change the step?")
     reason = models.TextField(blank=True, help_text="Why the runtime did not accept it.")
+    completion_id = models.CharField(max_length=36, blank=True, help_text="Its own id, where the runtime wants one.")
+    receipt = models.TextField(blank=True, help_text="The runtime's acknowledgment, where it gives one: JSON text.")
     last_error = models.TextField(blank=True, help_text="What the latest try without an answer ran into.")
     last_status = models.IntegerField(null=True, help_text="Status, in HTTP's numbers, that blocked or refused it.")
     declined_by = models.CharField(max_length=64, blank=True, help_text="The binding that cannot carry it.")

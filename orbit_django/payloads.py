@@ -136,14 +136,18 @@ def encode_failure(failure: Failure, limit: int) -> str:
     return compact(fields)
 
 
-def body_of(token: str, outcome: Completion) -> str:
-    """Return the request body that completes the token (O090)."""
-    return f'{{"token":{compact(token)},"output":{outcome.output}}}'
+def body_of(token: str, outcome: Completion, completion_id: str = "") -> str:
+    """Return the request body that completes the token (O090); a completion id, where there is one, stands second."""
+    return f'{{"token":{compact(token)},{_own_id(completion_id)}"output":{outcome.output}}}'
 
 
-def failure_body(token: str, fields: str) -> str:
+def failure_body(token: str, fields: str, completion_id: str = "") -> str:
     """Return the request body that fails the token with the fields of ``encode_failure`` (O100)."""
-    return f'{{"token":{compact(token)},{fields[1:]}'
+    return f'{{"token":{compact(token)},{_own_id(completion_id)}{fields[1:]}'
+
+
+def _own_id(completion_id: str) -> str:
+    return f'"completion_id":{compact(completion_id)},' if completion_id else ""
 
 
 def fingerprint(value: Any) -> str:

@@ -7,6 +7,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from datetime import datetime
 from enum import StrEnum
 from typing import Any
 
@@ -128,6 +129,7 @@ class Assignment:
     redelivery: bool = False
     deadline_ms: int | None = None  # Unix epoch milliseconds by the runtime's clock
     timeout_ms: int | None = None  # milliseconds from the dispatch to the result
+    is_leased: bool = False  # the token is the proof of a lease: it is kept no longer than the outcome needs it
 
     @property
     def contract(self) -> Contract:
@@ -183,11 +185,21 @@ Outcome = Completion | Failure
 
 
 @dataclass(frozen=True, slots=True)
+class CredentialLease:
+    """A secret that a runtime lends to one attempt; nobody keeps it, and it ends by itself."""
+
+    value: str = field(repr=False)
+    provider_version: str | None = None
+    expires_at: datetime | None = None
+
+
+@dataclass(frozen=True, slots=True)
 class Receipt:
     """The runtime's final answer to a report (O092); ``reason`` is empty when it was accepted."""
 
     accepted: bool
     reason: str = ""
+    text: str = ""  # the whole acknowledgment, from a runtime that gives more of one: JSON text without a secret
 
     @property
     def is_benign(self) -> bool:

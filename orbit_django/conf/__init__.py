@@ -72,6 +72,11 @@ class OrbitSettings:
         return self.credential, *(mark_of(path) for path in (self.client_cert, self.client_key) if path)
 
     @property
+    def reports_to(self) -> str:
+        """The runtime that messages belong to, as it is kept with each of them."""
+        return self.server
+
+    @property
     def may_start(self) -> bool:
         """Whether executions can be started: with the admin token, or where no credential is needed at all."""
         return self.token is not None or self.credential is None

@@ -53,9 +53,9 @@ class Migration(migrations.Migration):
                 ("workflow", models.CharField(help_text="The workflow, cut to fit.", max_length=255)),
                 (
                     "output",
-                    models.TextField(help_text="The stored success: JSON text of an object, sent as it is.", null=True),
+                    models.TextField(help_text="The stored success: JSON text.", null=True),
                 ),
-                ("error", models.TextField(help_text="The stored failure: JSON text of its fields.", null=True)),
+                ("error", models.TextField(help_text="The stored failure: JSON text.", null=True)),
                 (
                     "owner",
                     models.CharField(help_text="Random mark of the claim that may record an outcome.", max_length=64),
@@ -189,7 +189,12 @@ class Migration(migrations.Migration):
             name="OutboxMessage",
             fields=[
                 ("id", models.BigAutoField(auto_created=True, primary_key=True, serialize=False, verbose_name="ID")),
-                ("token", models.TextField(help_text="The delivery that the runtime waits for; a secret.")),
+                (
+                    "token",
+                    models.TextField(
+                        help_text="The delivery that waits for it; a secret. A lease's proof goes with the answer."
+                    ),
+                ),
                 ("token_hash", models.CharField(help_text="Digest of the token.", max_length=64)),
                 (
                     "kind",
@@ -238,6 +243,16 @@ class Migration(migrations.Migration):
                     models.BooleanField(help_text="The runtime's answer: did the report change the step?", null=True),
                 ),
                 ("reason", models.TextField(blank=True, help_text="Why the runtime did not accept it.")),
+                (
+                    "completion_id",
+                    models.CharField(blank=True, help_text="Its own id, where the runtime wants one.", max_length=36),
+                ),
+                (
+                    "receipt",
+                    models.TextField(
+                        blank=True, help_text="The runtime's acknowledgment, where it gives one: JSON text."
+                    ),
+                ),
                 (
                     "last_error",
                     models.TextField(blank=True, help_text="What the latest try without an answer ran into."),

@@ -50,12 +50,14 @@ def append(
 
 def draft(assignment: Assignment, origin: Origin, *, using: str, error: str | None = None) -> OutboxMessage:
     """Return the report of an outcome as it will be written."""
+    completion_id = str(uuid4()) if assignment.is_leased else ""
     return _held(
         using,
         token=assignment.token,
         token_hash=digest(assignment.token),
+        completion_id=completion_id,
         kind=Kind.COMPLETE if error is None else Kind.FAIL,
-        body="" if error is None else failure_body(assignment.token, error),
+        body=_failing(assignment.token, completion_id, error),
         attempt=assignment.attempt,
         execution_id=storable(assignment.execution_id, 255),
         worker_id=origin.worker_id,
@@ -78,10 +80,12 @@ def find(assignment: Assignment, using: str) -> OutboxMessage | None:
 
 
 def text_of(message: OutboxMessage) -> str:
-    """Return the exact request body, the same for every try."""
+    """Return the exact report, the same for every try; without its proof once a leased one was answered."""
+    if message.body and message.completion_id:
+        return failure_body(message.token, message.body, message.completion_id)
     if message.body or message.record is None or message.record.output is None:
         return message.body
-    return body_of(message.token, Completion(message.record.output))
+    return body_of(message.token, Completion(message.record.output), message.completion_id)
 
 
 def claim_due(
@@ -124,11 +128,12 @@ def renew(message: OutboxMessage, seconds: float = HOLD_SECONDS) -> bool:
 def settle(message: OutboxMessage, receipt: Receipt) -> None:
     """File the runtime's final answer."""
     status = Status.DELIVERED if receipt.accepted else Status.REFUSED
-    _close(message, status, accepted=receipt.accepted, reason=storable(receipt.reason, LIMIT_TEXT))
+    told = {"reason": storable(receipt.reason, LIMIT_TEXT), "receipt": storable(receipt.text, LIMIT_TEXT)}
+    _close(message, status, accepted=receipt.accepted, **told)
 
 
 def settle_accepted(using: str, keys: Collection[int]) -> None:
-    """File that the runtime accepted these reports, in one statement."""
+    """File that the runtime accepted these reports, of which none is leased, in one statement."""
     rows = OutboxMessage.objects.using(using).pending().filter(pk__in=sorted(keys))
     with dialect_of(using).writing():
         rows.update(
@@ -182,6 +187,7 @@ def refuse(message: OutboxMessage, refusal: RefusedError, text: str) -> OutboxMe
         return None
     code = Code.RESULT_TOO_LARGE if is_too_large else Code.RESULT_REFUSED
     details = {"status": refusal.status, "code": refusal.code, "message": text}
+    token = message.token  # the close forgets a proof
     with dialect_of(using).writing(), transaction.atomic(using):
         if message.kind == Kind.FAIL:
             body = _cut_down(message)
@@ -189,7 +195,7 @@ def refuse(message: OutboxMessage, refusal: RefusedError, text: str) -> OutboxMe
             return message
         _close(message, Status.REFUSED, last_status=refusal.status, reason=storable(text, LIMIT_TEXT))
         failure = Failure(code, "the runtime refused the result of this task", retryable=False, details=details)
-        return _follow(message, encode_failure(failure, 2_048))
+        return _follow(message, token, encode_failure(failure, 2_048))
 
 
 def is_owed(using: str, origin: Origin) -> bool:
@@ -224,6 +230,8 @@ def _write(message: OutboxMessage, **changes: object) -> None:
 
 
 def _close(message: OutboxMessage, status: str, **changes: object) -> None:
+    """File a final answer; the proof of a lease has no further use."""
+    changes |= {"token": ""} if message.completion_id else {}
     _write(message, status=status, due_at=None, sender="", settled_at=timezone.now(), **changes)
 
 
@@ -231,18 +239,27 @@ def _cut_down(message: OutboxMessage) -> str:
     """Return the failure without all that may be long."""
     fields = json.loads(message.body)
     failure = Failure(fields["error_code"], cut(fields["error_message"], 200), retryable=fields["retryable"])
-    return failure_body(message.token, encode_failure(failure, 2_048))
+    return _failing(message.token, message.completion_id, encode_failure(failure, 2_048))
 
 
-def _follow(message: OutboxMessage, error: str) -> OutboxMessage:
-    """Write the failure that follows a refused success."""
+def _failing(token: str, completion_id: str, error: str | None) -> str:
+    """Return what is stored of a failure's body: all of it, or of a leased one all but what its columns hold."""
+    if error is None or completion_id:
+        return error or ""
+    return failure_body(token, error)
+
+
+def _follow(message: OutboxMessage, token: str, error: str) -> OutboxMessage:
+    """Write the failure that follows a refused success; it is an outcome of its own."""
     using = alias_of(message)
+    completion_id = str(uuid4()) if message.completion_id else ""
     following = _held(
         using,
-        token=message.token,
+        token=token,
         token_hash=message.token_hash,
+        completion_id=completion_id,
         kind=Kind.FAIL,
-        body=failure_body(message.token, error),
+        body=_failing(token, completion_id, error),
         attempt=message.attempt,
         execution_id=message.execution_id,
         worker_id=message.worker_id,

@@ -39,8 +39,8 @@ class Desk:
             vitals=self._ways,
         )
         self._relay = Relay(
-            transport or RecordingTransport(settings.server),
-            Origin(settings.worker_name(), settings.server),
+            transport or RecordingTransport(settings.reports_to),
+            Origin(settings.worker_name(), settings.reports_to),
             (self.using,),
             clock=self._clock,
             gate=gate,

@@ -128,7 +128,7 @@ class Hand:
         self._stop = threading.Event()
         self._held = Held()
         self._gate = DatabaseGate()
-        self._origin = Origin(settings.worker_name(), settings.server, transport.name)
+        self._origin = Origin(settings.worker_name(), settings.reports_to, transport.name)
         usable = usable_aliases()
         self._aliases = tuple(alias for alias in aliases_of(settings, tasks) if alias in usable)
         self._refusal: RefusedError | None = None

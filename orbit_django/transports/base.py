@@ -1,7 +1,8 @@
-"""The contract of a binding: the six calls of the worker protocol, and how they fail.
+"""The contract of a binding: the six calls of the worker protocol, how they fail, and what single deliveries need.
 
-A binding turns calls into requests and answers into words of the protocol. It decides nothing: no retries, no
-waiting, no session handling. Every call ends within its time limit.
+A binding turns calls into requests and answers into words of the protocol. It decides nothing: no session handling,
+and no retries or waits but those that its own protocol prescribes. Every call ends within its time limit. Nothing
+above this package knows which binding is in use.
 """
 
 from __future__ import annotations
@@ -12,7 +13,9 @@ from typing import Any, Protocol
 from django.utils.module_loading import import_string
 
 from orbit_django.exceptions import ConfigurationError
-from orbit_django.protocol import Assignment, Kind, Receipt, Registration, Session
+from orbit_django.protocol import Assignment, CredentialLease, Kind, Receipt, Registration, Session
+
+NO_CREDENTIALS = "ctx.credentials: the runtime of this worker lends no credentials; only TRANSPORT 'weave' knows them"
 
 
 class Transport(Protocol):
@@ -48,7 +51,9 @@ class Transport(Protocol):
     def send(self, kind: Kind, body: str) -> Receipt:
         """Report an attempt with this JSON text (O090, O100); within 10 seconds, and with the same bytes each time.
 
-        Raises what ``check_report`` raises.
+        A receipt that does not accept is final, with its reason. A refusal of 400 and above that comes from the
+        runtime is final as well, but leaves the attempt open: a refused success is then followed by a failure.
+        Raises what ``check_report`` raises, too.
         """
         ...
 
@@ -59,6 +64,32 @@ class Transport(Protocol):
     def close(self) -> None:
         """Let go of every connection."""
         ...
+
+
+class Deliveries:
+    """What a worker owes to each single delivery beside its session: here nothing, as to runtimes that know sessions.
+
+    A binding whose runtime leases deliveries has an attribute ``deliveries`` that says more. Safe from many threads.
+    """
+
+    keepers = 1  # how many threads call ``heartbeat``, so that one slow answer holds up no other lease
+
+    def drop(self, token: str) -> None:
+        """Note that a delivery will not be reported from here; it comes again by itself."""
+
+    def stop_polls(self, timeout_seconds: float) -> bool:
+        """End the polls that wait; return whether no delivery is on its way that would be lost with the process."""
+        return True
+
+    def credentials(self, token: str, slot: str) -> CredentialLease:
+        """Return a secret that the runtime lends to this delivery; raise ConfigurationError where it lends none."""
+        raise ConfigurationError(NO_CREDENTIALS)
+
+
+def deliveries_of(transport: Transport) -> Deliveries:
+    """Return what a binding says of single deliveries."""
+    found = getattr(transport, "deliveries", None)
+    return found if isinstance(found, Deliveries) else Deliveries()
 
 
 def find_binding(path: str) -> Callable[..., Any]:

@@ -24,9 +24,7 @@ LEAST_INTERVAL_SECONDS = 0.25
 
 
 class Heartbeat:
-    """The loop that beats; its step is one beat."""
-
-    name = "heartbeat"
+    """The loop that beats; its step is one beat. A binding that renews many leases has several of them."""
 
     def __init__(
         self,
@@ -36,7 +34,9 @@ class Heartbeat:
         clock: Clock,
         *,
         vitals: Vitals | None = None,
+        number: int = 1,
     ) -> None:
+        self.name = "heartbeat" if number == 1 else f"heartbeat-{number}"
         self._transport = transport
         self._session = session
         self._held = held

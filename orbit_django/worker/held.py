@@ -29,13 +29,15 @@ class Held:
             self._contexts[context.token] = context
             return True
 
-    def remove(self, context: TaskContext) -> None:
-        """Let go of a delivery."""
+    def remove(self, context: TaskContext) -> bool:
+        """Let go of a delivery; return whether there is a report of it."""
         with self._changed:
             self._contexts.pop(context.token, None)
+            is_reported = context.token in self._ended
             self._ended.discard(context.token)
             self.left += 1
             self._changed.notify_all()
+            return is_reported
 
     def reporting(self, context: TaskContext) -> None:
         """Note that a delivery's handler has ended: it is only held until its report was tried."""

@@ -57,7 +57,7 @@ class Ledger:
         self._check_report = check_report
         self.vitals = vitals or Vitals()
         self.patience = patience
-        self.origin = outbox.Origin(settings.worker_name(), settings.server)
+        self.origin = outbox.Origin(settings.worker_name(), settings.reports_to)
 
     def begin(self, delivery: Delivery, lease_seconds: float | None = None) -> Verdict:
         """Ask for the key, as the first thing in an open transaction."""

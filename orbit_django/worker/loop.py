@@ -12,7 +12,7 @@ from orbit_django.exceptions import ConfigurationError, NoAnswerError, RefusedEr
 from orbit_django.logs import about
 from orbit_django.models import OutboxMessage
 from orbit_django.protocol import Assignment, Session
-from orbit_django.transports.base import Transport
+from orbit_django.transports.base import Transport, deliveries_of
 from orbit_django.worker import announce, housekeeping
 from orbit_django.worker.allowance import Allowance
 from orbit_django.worker.delivery import Deferred
@@ -53,6 +53,7 @@ class Rooms:
         vitals: Vitals | None = None,
     ) -> None:
         self.transport = transport
+        self.deliveries = deliveries_of(transport)
         self.session = session
         self.executor = executor
         self.relay = relay
@@ -176,14 +177,16 @@ class PollLoop:
     def _take(self, assignment: Assignment, session: Session) -> None:
         """Hold a delivery until its report was sent, left to the relay, or dropped."""
         rooms = self._rooms
-        context = TaskContext(assignment, worker_id=rooms.worker_id, clock=rooms.clock)
+        lend = rooms.deliveries.credentials
+        context = TaskContext(assignment, worker_id=rooms.worker_id, clock=rooms.clock, lend=lend)
         if not rooms.held.add(context):
+            rooms.deliveries.drop(context.token)
             return  # the session is being closed: the runtime delivers again
         self._received += 1
         rooms.allowance.received()
         logger.debug("a task was received", extra=about(assignment, redelivery=assignment.redelivery))
         announce.received(context, rooms.executor.handler_of(assignment))
-        leave = partial(rooms.held.remove, context)
+        leave = partial(self._leave, context)
         ask = partial(self._execute, assignment, context, session)
         try:
             is_settled = ask()
@@ -211,3 +214,8 @@ class PollLoop:
             rooms.held.reporting(context)
             rooms.relay.report(result)
         return result is not Deferred.PARKED
+
+    def _leave(self, context: TaskContext) -> None:
+        """Let go of a delivery; what has no report comes again, but not from here."""
+        if not self._rooms.held.remove(context):
+            self._rooms.deliveries.drop(context.token)

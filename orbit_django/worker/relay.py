@@ -112,7 +112,7 @@ class Relay:
             self._unsendable(message, self._redact(str(error)))
         else:
             self._pace.answered()
-            receipt = Receipt(answer.accepted, cut(self._redact(answer.reason), outbox.LIMIT_TEXT))
+            receipt = Receipt(answer.accepted, cut(self._redact(answer.reason), outbox.LIMIT_TEXT), answer.text)
             self._log(message, receipt)
             self.filing.answered(message, receipt)
 

@@ -24,7 +24,7 @@ from orbit_django.logs import redacting
 from orbit_django.outbox import Origin
 from orbit_django.protocol import SDK, Registration
 from orbit_django.tasks import Task
-from orbit_django.transports.base import Transport
+from orbit_django.transports.base import Transport, deliveries_of
 from orbit_django.transports.executions import Executions
 from orbit_django.worker import burst
 from orbit_django.worker.allowance import Allowance
@@ -82,7 +82,7 @@ class Worker:
         self._gate = DatabaseGate()
         self._claims = Claims(settings.claim_seconds)
         self._session = self._holder(tasks)
-        self._pulse = self._thread(Heartbeat(transport, self._session, self._held, self._clock, vitals=self.vitals))
+        self._pulses = self._heartbeats()
         self._relay = self._sending()
         self._executions = Executions(settings) if settings.may_start else None
         self._starts = self._starter()
@@ -103,12 +103,12 @@ class Worker:
         """
         connection_created.connect(self._prepare, dispatch_uid="orbit_django.worker")
         with redacting(self._settings.redact), watching_signals(self.stop):
-            helpers = [self._pulse, *map(self._thread, self._side_rooms())]
+            helpers = [*self._pulses, *map(self._thread, self._side_rooms())]
             polls = [*map(self._thread, self._loops)]
             for thread in (*helpers, *polls):
                 thread.start()
             self.health.watch(polls, helpers)
-            about = {"worker": self._settings.worker_name(), "server": self._settings.server, "tasks": self._names}
+            about = {"worker": self._settings.worker_name(), "server": self._settings.reports_to, "tasks": self._names}
             logger.info("the worker started", extra=about)
             while not self._is_over():
                 self._stop.wait(LOOK_SECONDS)
@@ -137,11 +137,16 @@ class Worker:
             on_refused=self._turned_away,
         )
 
+    def _heartbeats(self) -> list[LoopThread]:
+        rooms = (self._transport, self._session, self._held, self._clock)
+        numbers = range(1, deliveries_of(self._transport).keepers + 1)
+        return [self._thread(Heartbeat(*rooms, vitals=self.vitals, number=number)) for number in numbers]
+
     def _sending(self) -> Relay:
         settings = self._settings
         return Relay(
             self._transport,
-            Origin(settings.worker_name(), settings.server, self._transport.name),
+            Origin(settings.worker_name(), settings.reports_to, self._transport.name),
             self._aliases,
             clock=self._clock,
             gate=self._gate,
@@ -222,11 +227,14 @@ class Worker:
             self._end.set()
             return 2
         logger.info("the worker stops; running handlers end first", extra={"held": len(self._held)})
+        while not deliveries_of(self._transport).stop_polls(LOOK_SECONDS) and not self._is_hasty():
+            pass  # what is on its way is taken, or it would be lost with the process
         code = (self._burst_code() or 0) if self._drain() else self._hurry()
         self._end.set()
         self._nudge.set()  # those that wait for something else see the end as well
         self._relay.filing.wake()
-        self._pulse.join(BEAT_SECONDS)  # a beat must not follow the session's end
+        for pulse in self._pulses:
+            pulse.join(BEAT_SECONDS)  # a beat must not follow the session's end
         self._session.close()
         self._transport.close()
         if self._executions is not None:

@@ -92,7 +92,7 @@ class Command(BaseCommand):
         settings = conf.load()
         aliases = aliases_of(settings, registry)
         transport = open_transport(settings)
-        origin = Origin(settings.worker_name(), settings.server, transport.name)
+        origin = Origin(settings.worker_name(), settings.reports_to, transport.name)
         try:
             sent, left = flush(transport, origin, aliases, settings.redact, self._count("message(s)"))
         finally:

@@ -143,7 +143,7 @@ class Command(BaseCommand):
             _warn(settings)
         if options["check"]:
             self._compare(settings, tasks)
-            self.stdout.write(f"{len(tasks)} task(s) for {settings.server}: ready to start")
+            self.stdout.write(f"{len(tasks)} task(s) for {settings.reports_to}: ready to start")
             return 0
         if lifeline is not None or (how.processes is None and not how.reload):
             return _work(Worker(settings, tasks, transport, how=how), lifeline, how)
