@@ -28,8 +28,10 @@ WRITERS = {
 NETWORK = {"http.client", "http.server", "socketserver", "urllib.request"}
 NETWORK_ROOMS = (
     "orbit_django/transports/",
+    "orbit_django/embedded/listener",
     "orbit_django/embedded/server",
     "orbit_django/embedded/faults",
+    "orbit_django/embedded/weave/server",
     "orbit_django/worker/probes",
 )
 

@@ -12,16 +12,12 @@ from typing import Any, Protocol
 from orbit_django.embedded.callers import ANYONE, Caller, Credentials
 from orbit_django.embedded.recorder import Recorder
 from orbit_django.embedded.runtime import Runtime
-from orbit_django.exceptions import OrbitError, RuntimeRefusalError
+from orbit_django.exceptions import RuntimeRefusalError
 from orbit_django.protocol import API_VERSION
 
 JSON = "application/json"
 TEXT = "text/plain; charset=utf-8"
 HTML = "text/html; charset=utf-8"
-
-
-class ClosedError(OrbitError):
-    """The connection is closed without an answer: the server stops, or a fault wants it so."""
 
 
 @dataclass(slots=True)

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from orbit_django.contracts import read
-from orbit_django.embedded.answers import ClosedError
 from orbit_django.embedded.faults import KINDS
+from orbit_django.embedded.listener import ClosedError
 from orbit_django.embedded.server import EmbeddedRuntime
 from tests.processes import ListeningFaults, Stage, wait_for
 from tests.testapp.models import Charge

@@ -8,7 +8,8 @@ from dataclasses import replace
 from typing import Any
 
 from orbit_django.embedded.answers import JSON, Answer, Host, Request
-from orbit_django.embedded.faults.fault import ASSIGNMENT, CALLS, Fault
+from orbit_django.embedded.fault import Fault
+from orbit_django.embedded.faults.calls import ASSIGNMENT, CALLS
 from orbit_django.embedded.faults.kinds import KINDS, Kind
 from orbit_django.exceptions import ConfigurationError
 

@@ -8,8 +8,9 @@ from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
-from orbit_django.embedded.answers import HTML, TEXT, Answer, ClosedError, Host, Request, json_answer
-from orbit_django.embedded.faults import values
+from orbit_django.embedded import fault_values as values
+from orbit_django.embedded.answers import HTML, TEXT, Answer, Host, Request, json_answer
+from orbit_django.embedded.listener import ClosedError
 
 Before = Callable[[Any, Request, Host], Answer | None]
 After = Callable[[Any, Request, Answer, Host], Answer]

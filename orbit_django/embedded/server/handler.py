@@ -12,7 +12,8 @@ from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl
 
-from orbit_django.embedded.answers import Answer, ClosedError, Host, Request, error_answer
+from orbit_django.embedded.answers import Answer, Host, Request, error_answer
+from orbit_django.embedded.listener import ClosedError
 from orbit_django.embedded.recorder import Exchange, without_secrets
 from orbit_django.embedded.server import page
 from orbit_django.embedded.server.routes import respond

@@ -7,17 +7,20 @@ import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
+from functools import partial
 from pathlib import Path
 from typing import Any
 
 from orbit_django.clock import Clock
 from orbit_django.contracts import Catalog, TaskContract, Workflow, load
-from orbit_django.embedded.answers import ClosedError, Interference
+from orbit_django.embedded.answers import Interference
 from orbit_django.embedded.callers import Credentials, Identity
+from orbit_django.embedded.listener import ClosedError
+from orbit_django.embedded.port import Port
 from orbit_django.embedded.recorder import Recorder
 from orbit_django.embedded.runtime import Runtime
+from orbit_django.embedded.server.handler import Connection
 from orbit_django.embedded.server.polls import Waiter, Waiters
-from orbit_django.embedded.server.port import Port
 from orbit_django.embedded.store import MemoryStore, SqliteStore, Store
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
@@ -62,7 +65,7 @@ class EmbeddedRuntime:
         self.runtime: Runtime
         self._session_timeout_ms = session_timeout_ms
         self._clock = clock
-        self._port = Port(host, port, tls)
+        self._port = Port(host, port, tls, partial(Connection, host=self))
         self._db_path = db_path
         self._memory = MemoryStore()
         self._life = threading.RLock()  # held by whoever starts or ends something; taken before `lock`
@@ -102,7 +105,7 @@ class EmbeddedRuntime:
         """Open the history and listen; raises ConfigurationError when the file or the port cannot be had."""
         with self._life:
             self._begin()
-            self._port.open(self)
+            self._port.open()
         return self
 
     def stop(self) -> None:
@@ -131,7 +134,7 @@ class EmbeddedRuntime:
             if is_restart:
                 self._end()
             self._port.close()
-            self._port.hold(self)
+            self._port.hold()
         if seconds is not None:
             args = (absence, seconds)
             threading.Thread(target=self._return, args=args, name="orbit-runtime-absence", daemon=True).start()
@@ -145,7 +148,7 @@ class EmbeddedRuntime:
             self._absence = None
             if self._ticker is None:
                 self._begin()
-            self._port.open(self)
+            self._port.open()
 
     def _return(self, absence: threading.Event, seconds: float) -> None:
         absence.wait(seconds)
@@ -158,7 +161,7 @@ class EmbeddedRuntime:
         # before the port is had. The port answers nobody until it is opened.
         known = self._history() if self._db_path and Path(self._db_path).exists() else None
         try:
-            self._port.hold(self)
+            self._port.hold()
             store = known = known if known is not None else self._history()
             with self.lock:
                 timeout_ms = self._session_timeout_ms

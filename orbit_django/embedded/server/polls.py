@@ -10,9 +10,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from orbit_django.embedded.answers import ClosedError, Host
+from orbit_django.embedded.answers import Host
 from orbit_django.embedded.callers import Caller
 from orbit_django.embedded.executions import Execution
+from orbit_django.embedded.listener import ClosedError
 from orbit_django.exceptions import RuntimeRefusalError
 
 

@@ -6,7 +6,7 @@ import pytest
 
 from orbit_django.embedded.answers import Answer
 from orbit_django.embedded.faults import KINDS, Faults
-from orbit_django.embedded.faults.fault import CALLS
+from orbit_django.embedded.faults.calls import CALLS
 from orbit_django.embedded.server import EmbeddedRuntime
 from tests.embedded.waits import Background, waiting
 from tests.embedded.wire import Client

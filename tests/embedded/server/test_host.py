@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from orbit_django.contracts import read
-from orbit_django.embedded.answers import ClosedError
+from orbit_django.embedded.listener import ClosedError
 from orbit_django.embedded.server import EmbeddedRuntime
 from orbit_django.exceptions import ConfigurationError, ContractSyntaxError
 from tests.contracts.texts import GREET

@@ -1,4 +1,4 @@
-"""The address at which the runtime answers: held, opened and closed, without losing it to others in between."""
+"""The address at which a server answers: held, opened and closed, without losing it to others in between."""
 
 from __future__ import annotations
 
@@ -6,18 +6,18 @@ import errno
 import ssl
 import threading
 
-from orbit_django.embedded.answers import Host
-from orbit_django.embedded.server.listener import Listener
+from orbit_django.embedded.listener import Handler, Listener
 from orbit_django.exceptions import ConfigurationError
 
 
 class Port:
     """An address. While it is held but not open, connections are refused and nobody else gets it."""
 
-    def __init__(self, name: str, number: int, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, name: str, number: int, tls: ssl.SSLContext | None, handler: Handler) -> None:
         self._name = name
         self._number = number
         self._tls = tls
+        self._handler = handler
         self._listener: Listener | None = None
         self._thread: threading.Thread | None = None
 
@@ -31,19 +31,19 @@ class Port:
             else f"{scheme}://{self._name}:{self._number}"
         )
 
-    def hold(self, host: Host) -> Listener:
+    def hold(self) -> Listener:
         """Take the address, unless that has been done; raises ConfigurationError when it cannot be had."""
         if self._listener is None:
             try:
-                self._listener = Listener((self._name, self._number), host, self._tls)
+                self._listener = Listener((self._name, self._number), self._handler, self._tls)
             except (OSError, OverflowError) as error:
                 raise ConfigurationError(_no_port(self._name, self._number, error)) from None
             self._number = self._listener.server_port
         return self._listener
 
-    def open(self, host: Host) -> None:
+    def open(self) -> None:
         """Answer from now on."""
-        listener = self.hold(host)
+        listener = self.hold()
         listener.server_activate()
         self._thread = threading.Thread(target=listener.serve_forever, args=(0.05,), name="orbit-runtime", daemon=True)
         self._thread.start()

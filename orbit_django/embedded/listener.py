@@ -1,18 +1,22 @@
-"""The listening socket of the embedded runtime and its open connections."""
+"""A listening socket and its open connections; what is said on them is the business of the given handler."""
 
 from __future__ import annotations
 
 import socket
 import ssl
 import threading
-from functools import partial
+from collections.abc import Callable
 from http.server import ThreadingHTTPServer
 from typing import Any
 
-from orbit_django.embedded.answers import Host
-from orbit_django.embedded.server.handler import Connection
+from orbit_django.exceptions import OrbitError
 
 _BACKLOG = 128
+Handler = Callable[..., Any]  # called as socketserver calls a BaseRequestHandler class
+
+
+class ClosedError(OrbitError):
+    """The connection is closed without an answer: the server stops, or a fault wants it so."""
 
 
 class Listener(ThreadingHTTPServer):
@@ -21,13 +25,13 @@ class Listener(ThreadingHTTPServer):
     daemon_threads = True
     block_on_close = False
 
-    def __init__(self, address: tuple[str, int], host: Host, tls: ssl.SSLContext | None) -> None:
+    def __init__(self, address: tuple[str, int], handler: Handler, tls: ssl.SSLContext | None) -> None:
         self._tls = tls
         self._open: set[socket.socket] = set()
         self._open_lock = threading.Lock()
         if ":" in address[0]:
             self.address_family = socket.AF_INET6
-        super().__init__(address, partial(Connection, host=host), bind_and_activate=False)
+        super().__init__(address, handler, bind_and_activate=False)
         try:
             self.server_bind()  # without listening: connections are refused until the server is activated
         except BaseException:

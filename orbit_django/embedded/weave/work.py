@@ -1,0 +1,137 @@
+"""Work is created, and people act on it: what a test does to runs beside the wire.
+
+Each method takes and returns JSON types, so that it can be called over HTTP as well.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from orbit_django.embedded.weave.access import new_id
+from orbit_django.embedded.weave.forms import SIDE_EFFECTS
+from orbit_django.embedded.weave.records import Run, Task
+from orbit_django.embedded.weave.recovery import SAFE
+from orbit_django.embedded.weave.runs import Runs
+from orbit_django.embedded.weave.state import State
+from orbit_django.embedded.weave.values import check_budget
+from orbit_django.exceptions import ConfigurationError
+
+_RETRY = {"maxAttempts": 1, "initialDelaySeconds": 1, "maxDelaySeconds": 30}
+
+
+class Work:
+    """Creates tasks, and disturbs and mends their runs."""
+
+    def __init__(self, state: State, runs: Runs) -> None:
+        self._state = state
+        self._runs = runs
+
+    def create_task(  # noqa: PLR0913 (what a workflow says of its step)
+        self,
+        capability: str,
+        input: Any = None,
+        *,
+        run_id: str | None = None,
+        step: str | None = None,
+        release_id: str | None = None,
+        side_effect: str | None = None,
+        retry: dict[str, Any] | None = None,
+        timeout_seconds: float | None = None,
+        output_schema: Any = True,
+        connection_revision_id: str | None = None,
+    ) -> str:
+        """Have a step that calls ``type@version`` wait for a worker and return the task's id.
+
+        Without a run it gets one of its own, without a release the newest that offers the capability; side effect and
+        time default to what the capability declares.
+        """
+        release_id = release_id or self._offering(capability)
+        declared = self._state.releases[release_id].capability(capability) if release_id else None
+        if release_id is None or declared is None:
+            raise ConfigurationError(f"no release that was admitted offers {capability}")
+        check_budget(input)
+        run = self._state.runs[run_id] if run_id else Run(new_id(), self._state.releases[release_id].scope)
+        task = Task(
+            id=new_id(),
+            scope=run.scope,
+            run_id=run.id,
+            step=step or f"step-{len(run.task_ids) + 1}",
+            capability=capability,
+            release_id=release_id,
+            input=input,
+            side_effect=_known_effect(side_effect or declared["sideEffect"]),
+            retry=_RETRY | (retry or {}),
+            deadline=self._state.now() + (timeout_seconds or declared["timeoutSeconds"]),
+            output_schema=output_schema,
+            connection_revision_id=connection_revision_id,
+        )
+        run.task_ids.append(task.id)
+        self._state.save(run, task)
+        self._state.commit()
+        return task.id
+
+    def pause(self, run_id: str) -> None:
+        """Pause a run by hand."""
+        self._set_paused(run_id, is_paused=True)
+
+    def resume(self, run_id: str) -> None:
+        """Let a paused run go on; what its tasks reported meanwhile counts now."""
+        self._set_paused(run_id, is_paused=False)
+
+    def suspend(self, task_id: str, code: str = "WV-TASK-FAILED-BY-TEST") -> None:
+        """Raise an incident at a task that is not being worked on, which suspends its run."""
+        self._runs.raise_incident(self._state.tasks[task_id], code, "incident")
+        self._state.commit()
+
+    def fail_branch(self, run_id: str) -> None:
+        """Let a structured branch fail: the run fails, and the leases of its siblings are revoked."""
+        self._runs.end(self._state.runs[run_id], "failed")
+        self._state.commit()
+
+    def cancel(self, run_id: str) -> None:
+        """Cancel a run; the leases in force are revoked."""
+        self._runs.end(self._state.runs[run_id], "cancelled")
+        self._state.commit()
+
+    def block(self, run_id: str) -> None:
+        """Block a run by policy, for good."""
+        self._runs.block(self._state.runs[run_id])
+        self._state.commit()
+
+    def retry_safe(self, task_id: str) -> None:
+        """Resolve an incident: one more attempt with the same key and deadline, beyond the attempts allowed."""
+        task = self._incident(task_id)
+        if task.side_effect not in SAFE or self._state.now() >= task.deadline:
+            raise ConfigurationError(f"task {task_id} is not safe to try again, or its deadline has passed")
+        task.retry_at = self._state.now()
+        self._runs.lift_incident(task, "ready")
+        self._state.commit()
+
+    def accept_output(self, task_id: str, output: Any) -> None:
+        """Resolve an incident with an output that a person vouches for."""
+        task = self._incident(task_id)
+        task.output = output
+        self._runs.lift_incident(task, "completed")
+        self._state.commit()
+
+    def _set_paused(self, run_id: str, *, is_paused: bool) -> None:
+        run = self._state.runs[run_id]
+        run.is_paused = is_paused
+        self._runs.settle(run)
+        self._state.commit()
+
+    def _incident(self, task_id: str) -> Task:
+        task = self._state.tasks[task_id]
+        if task.status != "incident":
+            raise ConfigurationError(f"task {task_id} has no incident")
+        return task
+
+    def _offering(self, capability: str) -> str | None:
+        offering = [one.id for one in self._state.releases.values() if one.capability(capability)]
+        return offering[-1] if offering else None
+
+
+def _known_effect(word: str) -> str:
+    if word not in SIDE_EFFECTS:
+        raise ConfigurationError(f"side effect {word}: expected one of {', '.join(SIDE_EFFECTS)}")
+    return word
