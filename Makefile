@@ -15,7 +15,7 @@ ARGS ?=
 DJANGO ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test coverage check format bench bench-profile conformance crash crash-mutants lock clean
+.PHONY: help setup demo test matrix coverage check format bench bench-profile conformance crash crash-mutants lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -34,6 +34,9 @@ coverage: $(VENV)/.development  ## run the suite and tell which branches it left
 	@$(BIN)/coverage erase
 	@ORBIT_TEST_COVERAGE=1 $(BIN)/python tests/run.py $(ARGS)
 	@$(BIN)/coverage combine --quiet && $(BIN)/coverage report
+
+matrix:  ## run the suite under each Python with each line of Django; ARGS="--only 3.13-django-next -x"
+	@$(PYTHON) tests/matrix.py $(ARGS)
 
 check: $(VENV)/.development  ## linters, types, import walls, Django's checks, the wheel
 	$(BIN)/ruff check .
@@ -68,7 +71,7 @@ lock: $(VENV)/.development  ## pin the requirement files again, to the newest ve
 	UV=$(abspath $(BIN)/uv) requirements/lock.sh
 
 clean:  ## remove .venv and everything that was made here
-	rm -rf $(VENV) .venv-bench build dist *.egg-info htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .venv-bench .venv-matrix build dist *.egg-info htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 

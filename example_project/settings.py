@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import environ
+from django import VERSION
 
 BASE_DIR = Path(__file__).resolve().parent.parent
 SHOP_DIR = BASE_DIR / "example_project" / "shop"
@@ -72,7 +73,11 @@ TIME_ZONE = "UTC"
 USE_TZ = True
 STATIC_URL = "static/"
 
-EMAIL_BACKEND = env.str("EMAIL_BACKEND", default="example_project.shop.mail.FolderBackend")
+MAIL_BACKEND = env.str("EMAIL_BACKEND", default="example_project.shop.mail.FolderBackend")
+if VERSION >= (6, 1):  # which knows several ways to send mail, each by its name
+    MAILERS = {"default": {"BACKEND": MAIL_BACKEND}}
+else:
+    EMAIL_BACKEND = MAIL_BACKEND
 DEFAULT_FROM_EMAIL = "The example shop <orders@shop.example>"
 
 # SERVER and WORKER_TOKEN are read from ORBIT_SERVER and ORBIT_WORKER_TOKEN. Workflows are started with the admin

@@ -1,8 +1,8 @@
 """Run the suite on every database that answers: all of it on SQLite, the marked tests on the servers.
 
 Arguments are handed to pytest. `ORBIT_TEST_REQUIRE=sqlite,postgres,mariadb` turns a database that does not answer
-into a failure, `ORBIT_TEST_COVERAGE=1` measures, `ORBIT_TEST_WORKERS` says how many tests run side by side. The last
-line sums up what ran.
+into a failure, `ORBIT_TEST_ONLY=sqlite` leaves the others out, `ORBIT_TEST_COVERAGE=1` measures, `ORBIT_TEST_WORKERS`
+says how many tests run side by side. The last lines sum up what ran.
 """
 
 import os
@@ -25,12 +25,18 @@ WORKERS = "4"  # most tests of processes wait most of the time, so that two core
 ALONE = {"-n", "-n0", "-n1", "-n2", "--pdb", "-s"}  # arguments that say otherwise
 
 
-def required() -> set[str]:
-    """Return the databases that must answer."""
-    names = {name.strip() for name in os.environ.get("ORBIT_TEST_REQUIRE", "").split(",")} - {""}
+def named_in(variable: str) -> set[str]:
+    """Return the databases that a variable names."""
+    names = {name.strip() for name in os.environ.get(variable, "").split(",")} - {""}
     if unknown := names - set(databases.NAMES):
-        raise SystemExit(f"ORBIT_TEST_REQUIRE names {sorted(unknown)}, expected some of {', '.join(databases.NAMES)}")
+        raise SystemExit(f"{variable} names {sorted(unknown)}, expected some of {', '.join(databases.NAMES)}")
     return names
+
+
+def wanted() -> list[str]:
+    """Return the databases that are to be tested."""
+    only = named_in("ORBIT_TEST_ONLY")
+    return [name for name in databases.NAMES if not only or name in only]
 
 
 def banner(*lines: str) -> None:
@@ -92,10 +98,10 @@ def main(arguments: list[str]) -> int:
     # The databases are asked before Django's apps exist, which Django would warn of.
     warnings.simplefilter("ignore", RuntimeWarning)
     databases.run()
-    troubles = {name: databases.trouble(name) for name in databases.NAMES}
+    names, must = wanted(), named_in("ORBIT_TEST_REQUIRE")
+    troubles = {name: databases.trouble(name) for name in names}
     present = [name for name, trouble in troubles.items() if not trouble]
     missing = {name: trouble for name, trouble in troubles.items() if trouble}
-    must = required()
     for name in present:
         databases.sweep(name)
     code, total = run_all(present, arguments)
@@ -104,6 +110,8 @@ def main(arguments: list[str]) -> int:
     if lacking := sorted(must & set(missing)):
         banner(f"ORBIT_TEST_REQUIRE asks for {', '.join(lacking)}: this is a failure")
         code = code or 1
+    if left_out := [name for name in databases.NAMES if name not in names]:
+        print(f"ORBIT_TEST_ONLY leaves out {', '.join(left_out)}")
     print(f"databases: {', '.join(present)}; exit code {code}; {total['skipped']} skipped")
     print(f"{total['passed']} passed, {total['failed']} failed", flush=True)
     return code

@@ -9,6 +9,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
+import django
 import pytest
 
 from orbit_django.contracts import read
@@ -126,7 +127,7 @@ def test_events_can_be_searched_by_task(monkeypatch) -> None:
 
 
 def test_a_refused_result_is_mailed_unless_it_is_superseded(monkeypatch, mailoutbox, settings) -> None:
-    settings.ADMINS = [("Ada", "ada@till.example")]
+    settings.ADMINS = ["ada@till.example"] if django.VERSION >= (6,) else [("Ada", "ada@till.example")]
     block = files()["till/receivers.py"][0].replace("@receiver(", "@(lambda *_, **__: lambda function: function)(")
     double = ModuleType("till.tasks_orbit")
     double.charge = None

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from uuid import uuid4
 
+from django import VERSION
 from django.conf import settings
 from django.core.mail import EmailMessage, get_connection
 from django.core.mail.backends.base import BaseEmailBackend
@@ -54,9 +55,19 @@ def find_receipt(key: str, *_args: object) -> str | None:
 
     Raises LookupError with a backend that keeps no record of what it sent: then a person has to decide.
     """
-    if not isinstance(get_connection(), FolderBackend):
-        raise LookupError(f"{settings.EMAIL_BACKEND} cannot tell whether a mail went out")
+    backend = _backend()
+    if not isinstance(backend, FolderBackend):
+        raise LookupError(f"{type(backend).__module__} cannot tell whether a mail went out")
     return message_id(key) if message_id(key) in sent_mails() else None
+
+
+def _backend() -> object:
+    """Return what sends mails: since Django 6.1 one of several by name."""
+    if VERSION < (6, 1):
+        return get_connection()
+    from django.core.mail import mailers
+
+    return mailers["default"]
 
 
 def message_id(key: str) -> str:

@@ -8,6 +8,7 @@ from tests import databases
 from tests.test_readme import BLOCK, SETTINGS, files
 from tests.testing.test_plugin import passed, run_pytest
 
+MAILERS = 'MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}  # since Django 6.1\n'
 PAGE = (databases.ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
 
 
@@ -19,7 +20,7 @@ def blocks() -> list[str]:
 def library(tmp_path: Path) -> Path:
     """Make the project of the README, with the blocks of the page as its one module of tests."""
     written = files()
-    written["settings.py"] = SETTINGS + written["settings.py"]
+    written["settings.py"] = SETTINGS + MAILERS + written["settings.py"]
     for name, text in {"library/__init__.py": "", **written, "test_lend.py": "\n\n".join(blocks())}.items():
         (tmp_path / name).parent.mkdir(exist_ok=True)
         (tmp_path / name).write_text(text, encoding="utf-8")

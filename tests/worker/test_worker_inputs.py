@@ -17,7 +17,7 @@ from tests.worker.staging import WORKFLOWS
 pytestmark = [pytest.mark.promise("E7"), pytest.mark.databases]
 
 INPUTS = {
-    "deep": '{"seconds": 0.0, "more": ' + "[" * 3_000 + "]" * 3_000 + "}",
+    "deep": '{"seconds": 0.0, "more": ' + "[" * 100_000 + "]" * 100_000 + "}",
     "digits": '{"seconds": 0.0, "more": ' + "1" * 5_000 + "}",
     "nan": '{"seconds": NaN}',
     "surrogate": '{"seconds": 0.0, "more": "\\ud800"}',

@@ -1,9 +1,18 @@
 import logging
 from types import SimpleNamespace
 
+import django
 import pytest
 
 from example_project.shop.models import Customer, Item, Order
+
+
+def mail_by(settings, backend):
+    """Have mail sent by a backend; since Django 6.1 the setting is another one."""
+    if django.VERSION >= (6, 1):
+        settings.MAILERS = {"default": {"BACKEND": backend}}
+    else:
+        settings.EMAIL_BACKEND = backend
 
 
 @pytest.fixture(autouse=True)
@@ -11,7 +20,7 @@ def own_stores(settings, tmp_path):
     """Give each test its own payment provider and its own mail folder."""
     settings.SHOP_PROVIDER_FILE = tmp_path / "provider.sqlite3"
     settings.SHOP_MAIL_FOLDER = tmp_path / "mail"
-    settings.EMAIL_BACKEND = "example_project.shop.mail.FolderBackend"
+    mail_by(settings, "example_project.shop.mail.FolderBackend")
 
 
 @pytest.fixture

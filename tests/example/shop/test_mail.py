@@ -6,6 +6,7 @@ import pytest
 from example_project.shop import mail
 from example_project.shop.data.make_orders import NAMES
 from example_project.shop.models import as_amount
+from tests.example.shop.conftest import mail_by
 
 
 def only_mail(settings):
@@ -38,6 +39,6 @@ def test_a_mail_sent_twice_shows_as_two():
 
 
 def test_a_backend_without_a_memory_leaves_the_question_open(settings):
-    settings.EMAIL_BACKEND = "django.core.mail.backends.locmem.EmailBackend"
+    mail_by(settings, "django.core.mail.backends.locmem.EmailBackend")
     with pytest.raises(LookupError, match="locmem"):
         mail.find_receipt("key")
