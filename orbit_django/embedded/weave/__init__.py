@@ -13,7 +13,7 @@ In a test::
         task_id = weave.call("create_task", capability="mail.send@1.0.0", input={"to": "x"}, side_effect="idempotent",
                              retry={"maxAttempts": 3}, timeout_seconds=60, output_schema={}, run_id=None)
         weave.call("task", task_id=task_id)   # status, incident, output, run, attempts, receipts
-        weave.call("pause", run_id=…)         # resume, suspend, cancel, fail_branch, block, retry_safe, accept_output
+        weave.call("pause", run_id=…)      # resume suspend cancel fail_branch time_out block retry_safe accept_output
         weave.call("revoke_instance", worker_id=…)   # drain, set_principal, expire_tokens, add_connection, …
         weave.advance(16); weave.recover()    # the server's clock, and one step of recovery (else one each second)
         faults.add("lost", "complete")        # kinds: lost drop status capacity html hold delay advance stall lock …
@@ -28,7 +28,8 @@ answered by ``{"result": …}``.
 
 Inside: ``platform`` joins the state machine (``releases``, ``leases``, ``settlement``, ``runs``, ``recovery``,
 ``connections``, ``access``, over ``state`` and ``records``), which has a given clock and neither threads nor sockets;
-``server`` is HTTP over it, ``faults`` disturbs it, ``work``, ``operators`` and ``views`` are for tests. State is kept
+``server`` is HTTP over it, ``faults`` disturbs it, ``work``, ``incidents``, ``operators`` and
+``views`` are for tests. State is kept
 in memory or, with ``db_path``, in one SQLite file.
 
 Left out: file transfer, lists of workers and releases, drain and resume over the wire, chunked request bodies. A run

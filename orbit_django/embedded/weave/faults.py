@@ -18,6 +18,7 @@ from orbit_django.exceptions import ConfigurationError
 
 CALLS = ("admit", "register", "claim", "heartbeat", "complete", "fail", "context", "credentials", "token", "other", "*")
 _CODES = {401: "WV-UNAUTHENTICATED", 403: "WV-FORBIDDEN", 404: "WV-NOT-FOUND", 409: "WV-LEASE", 503: "WV-COMPATIBILITY"}
+_RESULTS = {"WV-LEGACY-UNAVAILABLE": {}, "WV-IR-UNSUPPORTED": {"missing_features": ["unknown"]}}
 _EXAMPLES = "for example lost:complete, capacity:completex3, status:claim:503x2, delay:claim:2s"
 Before = Callable[[Any, Host], Answer | None]
 After = Callable[[Any, Answer, Host], Answer]
@@ -44,7 +45,8 @@ def _drop(value: Any, host: Host) -> Answer | None:
 
 def _status(value: int | tuple[int, str], host: Host) -> Answer | None:
     status = values.Status(value) if isinstance(value, int) else values.Status(*value)
-    return problem_answer(ProblemError(status.number, status.code or _CODES.get(status.number, "WV-INTERNAL")))
+    code = status.code or _CODES.get(status.number, "WV-INTERNAL")
+    return problem_answer(ProblemError(status.number, code, result=_RESULTS.get(code)))
 
 
 def _capacity(code: str, host: Host) -> Answer | None:

@@ -10,6 +10,7 @@ from orbit_django.clock import Clock, SystemClock
 from orbit_django.embedded.store import MemoryStore, Store
 from orbit_django.embedded.weave.access import Access
 from orbit_django.embedded.weave.connections import Connections
+from orbit_django.embedded.weave.incidents import Incidents
 from orbit_django.embedded.weave.leases import Leases
 from orbit_django.embedded.weave.operators import Operators
 from orbit_django.embedded.weave.records import Principal
@@ -46,6 +47,7 @@ class Platform:
         self.recovery = Recovery(self.state, runs)
         self.connections = Connections(self.state, self.leases)
         self.work = Work(self.state, runs)
+        self.incidents = Incidents(self.state, runs)
         self.operators = Operators(self.state, self.access, SCOPE)
         self.views = Views(self.state)
         known = {principal.name for principal in self.state.principals.values()}

@@ -96,6 +96,7 @@ class Run:
     status: str = "waiting"  # waiting, suspended, completed, failed, cancelled
     is_paused: bool = False  # by a person
     is_blocked: bool = False  # by policy; for good
+    incident: str | None = None  # of something else than the tasks here
     state_bytes: int = 0
     task_ids: list[str] = field(default_factory=list)
 

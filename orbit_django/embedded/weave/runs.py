@@ -34,18 +34,22 @@ class Runs:
         """Let the status of a run follow from its tasks; outputs behind a barrier count when it is lifted."""
         if run.status not in OVER:
             tasks = self._state.tasks_of(run)
-            run.status = "suspended" if any(task.incident for task in tasks) else "waiting"
+            is_suspended = run.incident is not None or any(task.incident for task in tasks)
+            run.status = "suspended" if is_suspended else "waiting"
             is_open = run.status == "waiting" and not run.is_paused and not run.is_blocked
             if is_open and tasks and all(task.status in _RESOLVED for task in tasks):
                 run.status = "completed"
         self._state.save(run)
 
-    def end(self, run: Run, status: str) -> None:
-        """End a run as failed or cancelled: pending work is cancelled and the leases in force are revoked."""
+    def end(self, run: Run, status: str, *, is_control: bool = True) -> None:
+        """End a run as failed or cancelled: pending work is cancelled and the leases in force are revoked.
+
+        Without ``is_control``, as by a timeout, those leases get no right to an ignored receipt.
+        """
         run.status = status
         for task in self._state.tasks_of(run):
             if task.status != "completed":
-                self._revoke(task)
+                self._revoke(task, is_control=is_control)
                 task.status, task.incident = "cancelled", None
                 self._state.save(task)
         self._state.save(run)
@@ -60,11 +64,11 @@ class Runs:
                 self._state.save(attempt)
         self._state.save(run)
 
-    def _revoke(self, task: Task) -> None:
+    def _revoke(self, task: Task, *, is_control: bool) -> None:
         attempt = self._state.latest(task)
         if attempt is None or attempt.state != "active":
             return
         # Only a lease that was in force gets the right to one ignored receipt.
         is_live = task.status == "leased" and self._state.now() < min(attempt.expires_at, task.deadline)
-        attempt.state = "control_revoked" if is_live else "revoked"
+        attempt.state = "control_revoked" if is_control and is_live else "revoked"
         self._state.save(attempt)

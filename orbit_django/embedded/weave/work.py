@@ -9,8 +9,7 @@ from typing import Any
 
 from orbit_django.embedded.weave.access import new_id
 from orbit_django.embedded.weave.forms import SIDE_EFFECTS
-from orbit_django.embedded.weave.records import Run, Task
-from orbit_django.embedded.weave.recovery import SAFE
+from orbit_django.embedded.weave.records import OVER, Run, Task
 from orbit_django.embedded.weave.runs import Runs
 from orbit_django.embedded.weave.state import State
 from orbit_django.embedded.weave.values import check_budget
@@ -50,7 +49,7 @@ class Work:
         if release_id is None or declared is None:
             raise ConfigurationError(f"no release that was admitted offers {capability}")
         check_budget(input)
-        run = self._state.runs[run_id] if run_id else Run(new_id(), self._state.releases[release_id].scope)
+        run = self._open_run(run_id) if run_id else Run(new_id(), self._state.releases[release_id].scope)
         task = Task(
             id=new_id(),
             scope=run.scope,
@@ -75,43 +74,35 @@ class Work:
         self._set_paused(run_id, is_paused=True)
 
     def resume(self, run_id: str) -> None:
-        """Let a paused run go on; what its tasks reported meanwhile counts now."""
+        """Let a run that was paused or suspended go on; what its tasks reported meanwhile counts now."""
+        self._state.runs[run_id].incident = None
         self._set_paused(run_id, is_paused=False)
 
-    def suspend(self, task_id: str, code: str = "WV-TASK-FAILED-BY-TEST") -> None:
-        """Raise an incident at a task that is not being worked on, which suspends its run."""
-        self._runs.raise_incident(self._state.tasks[task_id], code, "incident")
+    def suspend(self, run_id: str, code: str = "WV-TASK-FAILED") -> None:
+        """Suspend a run for something else than the tasks here, until it is resumed."""
+        run = self._open_run(run_id)
+        run.incident = code
+        self._runs.settle(run)
         self._state.commit()
 
     def fail_branch(self, run_id: str) -> None:
         """Let a structured branch fail: the run fails, and the leases of its siblings are revoked."""
-        self._runs.end(self._state.runs[run_id], "failed")
+        self._runs.end(self._open_run(run_id), "failed")
         self._state.commit()
 
     def cancel(self, run_id: str) -> None:
         """Cancel a run; the leases in force are revoked."""
-        self._runs.end(self._state.runs[run_id], "cancelled")
+        self._runs.end(self._open_run(run_id), "cancelled")
+        self._state.commit()
+
+    def time_out(self, run_id: str) -> None:
+        """Let the time of a whole run be over: it fails, and its leases are gone for good."""
+        self._runs.end(self._open_run(run_id), "failed", is_control=False)
         self._state.commit()
 
     def block(self, run_id: str) -> None:
         """Block a run by policy, for good."""
         self._runs.block(self._state.runs[run_id])
-        self._state.commit()
-
-    def retry_safe(self, task_id: str) -> None:
-        """Resolve an incident: one more attempt with the same key and deadline, beyond the attempts allowed."""
-        task = self._incident(task_id)
-        if task.side_effect not in SAFE or self._state.now() >= task.deadline:
-            raise ConfigurationError(f"task {task_id} is not safe to try again, or its deadline has passed")
-        task.retry_at = self._state.now()
-        self._runs.lift_incident(task, "ready")
-        self._state.commit()
-
-    def accept_output(self, task_id: str, output: Any) -> None:
-        """Resolve an incident with an output that a person vouches for."""
-        task = self._incident(task_id)
-        task.output = output
-        self._runs.lift_incident(task, "completed")
         self._state.commit()
 
     def _set_paused(self, run_id: str, *, is_paused: bool) -> None:
@@ -120,11 +111,11 @@ class Work:
         self._runs.settle(run)
         self._state.commit()
 
-    def _incident(self, task_id: str) -> Task:
-        task = self._state.tasks[task_id]
-        if task.status != "incident":
-            raise ConfigurationError(f"task {task_id} has no incident")
-        return task
+    def _open_run(self, run_id: str) -> Run:
+        run = self._state.runs[run_id]
+        if run.status in OVER:
+            raise ConfigurationError(f"run {run_id} has ended: it is {run.status}")
+        return run
 
     def _offering(self, capability: str) -> str | None:
         offering = [one.id for one in self._state.releases.values() if one.capability(capability)]

@@ -37,9 +37,13 @@ def test_a_status_executed_nothing(scene: Scene) -> None:
     scene.faults.add("status", "fail", value=(500, "WV-INTERNAL"))
     scene.faults.add("status", "fail", value=503)
     scene.faults.add("status", "fail", value=(429, "WV-RUNTIME-LIMIT"))
+    scene.faults.add("status", "fail", value=(409, "WV-LEGACY-UNAVAILABLE"))
     assert is_problem(scene.fail(lease), 500, "WV-INTERNAL")
     assert is_problem(scene.fail(lease), 503, "WV-COMPATIBILITY")
     assert is_problem(scene.fail(lease), 429, "WV-RUNTIME-LIMIT")
+    reply = scene.fail(lease)
+    assert is_problem(reply, 409, "WV-LEGACY-UNAVAILABLE")
+    assert reply.json["result"] == {}
     assert scene.task(lease)["receipts"] == []
 
 

@@ -169,6 +169,15 @@ def test_a_lease_that_had_run_out_before_the_revocation_is_just_gone(scene: Scen
     assert is_problem(scene.complete(lease), 409, "WV-LEASE")
 
 
+def test_a_timeout_of_the_run_grants_no_receipt(scene: Scene) -> None:
+    lease = scene.ready().lease()
+    scene.call("time_out", run_id=scene.run_id(lease))
+    assert is_problem(scene.complete(lease), 409, "WV-LEASE")
+    assert scene.task(lease)["run"]["status"] == "failed"
+    with pytest.raises(Exception, match="has ended: it is failed"):
+        scene.create(run_id=scene.run_id(lease))
+
+
 def test_a_late_secret_is_rejected_without_moving_the_run(scene: Scene) -> None:
     lease = scene.ready(capability(outputSchema=SECRET)).lease()
     scene.call("cancel", run_id=scene.run_id(lease))
@@ -232,7 +241,7 @@ def test_a_run_with_too_much_state_takes_no_more(scene: Scene) -> None:
     assert scene.complete(lease, "x" * 8).status == 200
 
 
-@pytest.mark.parametrize("why", ["sibling", "pause"])
+@pytest.mark.parametrize("why", ["sibling", "pause", "suspend"])
 def test_a_suspended_run_refuses_leases_but_not_outcomes(scene: Scene, why: str) -> None:
     first = scene.ready().lease()
     run_id = scene.run_id(first)
@@ -241,7 +250,7 @@ def test_a_suspended_run_refuses_leases_but_not_outcomes(scene: Scene, why: str)
     if why == "sibling":
         scene.fail(second)
     else:
-        scene.call("pause", run_id=run_id)
+        scene.call(why, run_id=run_id)
 
     for path in ("heartbeat", "context"):
         assert is_problem(scene.post(f"/tasks/{path}", first["proof"]), 409, "WV-LEASE")

@@ -44,7 +44,7 @@ def methods_of(server: Controlled, platform: Platform) -> dict[str, Callable[...
         "fault": lambda text: add_fault(server, text),
         "clear_faults": lambda: faults_of(server).clear(),
     }
-    return public_methods(platform.work, platform.operators, platform.views) | own
+    return public_methods(platform.work, platform.incidents, platform.operators, platform.views) | own
 
 
 def add_fault(server: Controlled, text: str) -> None:
