@@ -116,3 +116,12 @@ def test_frequent_refusals_are_frequent_and_rare_ones_rare(scene: Scene) -> None
     frequent, rare = refused(scene, FREQUENT), refused(scene, Limits(executing=100, work_seconds=RARE.work_seconds))
     assert frequent["WV-OPERATION-CAPACITY"] > 10
     assert rare == {"fine": 60}
+
+
+def test_a_refusal_arrives_though_the_body_is_large(scene: Scene) -> None:
+    lease = scene.ready().lease()
+    scene.weave.limits = Limits(bodies=0)
+    for _ in range(3):
+        assert is_problem(scene.complete(lease, "x" * 1_000_000), 429, "WV-REQUEST-CAPACITY")
+    scene.weave.limits = RARE
+    assert scene.complete(lease, "x" * 1_000_000).status == 200

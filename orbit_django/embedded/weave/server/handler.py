@@ -16,7 +16,7 @@ from orbit_django.embedded.weave.exchange import WIRE_VERSION, Answer, Request, 
 from orbit_django.embedded.weave.problems import ProblemError
 from orbit_django.embedded.weave.server.capacity import Places
 from orbit_django.embedded.weave.server.doors import CONTROL_PATH, TOKEN_PATH
-from orbit_django.embedded.weave.server.requests import check_headers, read_body
+from orbit_django.embedded.weave.server.requests import body_length, check_headers, read_body
 from orbit_django.embedded.weave.server.routes import call_of
 
 logger = logging.getLogger(__name__)
@@ -94,21 +94,33 @@ class Connection(BaseHTTPRequestHandler):
     def _answer(self, exchange: Exchange) -> Answer:
         is_ordinary = self.command == "POST" and exchange.call not in {"control", "token"}
         with ExitStack() as places:
-            try:
-                length = check_headers(self.headers)
-                if is_ordinary:
-                    places.enter_context(self.owner.body_places.take(self.owner.most_bodies))
-                self.connection.settimeout(IDLE_SECONDS)
-                exchange.body = read_body(self.rfile, length)
-            except ProblemError:
-                self.close_connection = True  # what is left of the request is not read
-                raise
-            finally:
-                self.connection.settimeout(None)
+            # A refusal waits until the body has been read: a client that still sends would not see it.
+            refusal = self._refusal(places) if is_ordinary else None
+            exchange.body = self._body()
+            if refusal is not None:
+                raise refusal
+            check_headers(self.headers)
             if exchange.call == "control" and not self.client_address[0].startswith(_LOOPBACK):
                 raise ProblemError(403, "WV-FORBIDDEN")
             request = Request(self.command, exchange.path, self.headers, exchange.body, exchange.call)
             return self.owner.answer(request)
+
+    def _refusal(self, places: ExitStack) -> ProblemError | None:
+        try:
+            places.enter_context(self.owner.body_places.take(self.owner.most_bodies))
+        except ProblemError as error:
+            return error
+        return None
+
+    def _body(self) -> bytes:
+        self.connection.settimeout(IDLE_SECONDS)
+        try:
+            return read_body(self.rfile, body_length(self.headers))
+        except ProblemError as error:
+            self.close_connection = error.status != HTTPStatus.REQUEST_ENTITY_TOO_LARGE  # what is left is not read
+            raise
+        finally:
+            self.connection.settimeout(None)
 
     def _write(self, answer: Answer, *, is_wire: bool) -> None:
         self.close_connection = self.close_connection or answer.is_cut

@@ -24,16 +24,20 @@ class Stream(Protocol):
         ...
 
 
-def check_headers(headers: Message) -> int:
-    """Return the length of the body; refuse headers that cannot be used."""
-    if sum(len(name) + len(value) for name, value in headers.items()) > MOST_HEADER_BYTES:
-        raise ProblemError(431, "WV-REQUEST-HEADERS")
+def body_length(headers: Message) -> int:
+    """Return the length of the body; refuse one that is not told, or told twice."""
     lengths = headers.get_all("content-length") or ["0"]
     if len(lengths) > 1 or not (lengths[0].isascii() and lengths[0].isdecimal()) or "transfer-encoding" in headers:
         raise ProblemError(400, "WV-REQUEST-HEADERS")
+    return int(lengths[0])
+
+
+def check_headers(headers: Message) -> None:
+    """Refuse headers that are too large, and encoded bodies."""
+    if sum(len(name) + len(value) for name, value in headers.items()) > MOST_HEADER_BYTES:
+        raise ProblemError(431, "WV-REQUEST-HEADERS")
     if "content-encoding" in headers:
         raise ProblemError(415, "WV-REQUEST-ENCODING")
-    return int(lengths[0])
 
 
 def read_body(stream: Stream, length: int) -> bytes:
