@@ -9,7 +9,7 @@ from django.core import checks
 from django.db import DatabaseError, InterfaceError, connections
 from django.db.migrations.executor import MigrationExecutor
 
-from orbit_django import conf, contracts, shapes
+from orbit_django import conf, contracts, placement, shapes
 from orbit_django.agreement import Difference, compare
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import ConfigurationError
@@ -22,7 +22,7 @@ _HOW_TO_BEGIN = "write <app>/tasks_orbit.py with a @task handler and list the ap
 
 def register() -> None:
     """Make the checks known to Django."""
-    for check in (check_settings, check_keys, check_handlers, check_contracts):
+    for check in (check_settings, check_keys, check_handlers, check_contracts, check_routers):
         checks.register(check, TAG)
     checks.register(check_starts, TAG, deploy=True)
     checks.register(check_tables, checks.Tags.database)
@@ -87,6 +87,46 @@ def check_contracts(databases: Sequence[str] | None = None, **kwargs: Any) -> li
         )
         for each in found
     ]
+
+
+def check_routers(databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
+    """E007: routers keep our tables out of a ledger's database; W007: models lie elsewhere than their handlers' ledger.
+
+    To ``migrate`` both are warnings.
+    """
+    level = checks.ERROR if databases is None else checks.WARNING
+    try:
+        home = conf.load().database
+    except ConfigurationError:
+        return []  # told by E001
+    aliases = sorted({home, *(task.using for task in registry if task.using)} & set(connections))
+    found = [
+        checks.CheckMessage(level, text, hint=f"{advice}. A worker will not start.", id="orbit_django.E007")
+        for alias in aliases
+        for text, advice in _router_faults(alias)
+    ]
+    return found + [_apart(each) for each in placement.apart(registry, home)]
+
+
+def _apart(found: placement.Apart) -> checks.CheckMessage:
+    return checks.Warning(
+        f"Handlers of the app {found.app!r} keep their records in the database {found.ledger!r}, but {found.names} of"
+        f" that app is written to {found.written!r}: these do not commit together, so such a row can be there twice,"
+        " or be there without its record.",
+        hint=(
+            f"Say using={found.written!r} in @task, or route the models to {found.ledger!r}; silence W007 when no"
+            " handler writes them."
+        ),
+        id="orbit_django.W007",
+    )
+
+
+def _router_faults(alias: str) -> list[tuple[str, str]]:
+    """Return what keeps our tables out of a database, with what to do about it."""
+    if not (tables := placement.kept_out(alias)):
+        return []
+    text = f"DATABASE_ROUTERS keep {', '.join(tables)} out of the database {alias!r}, where tasks keep their records"
+    return [(text, f"Let allow_migrate answer True for orbit_django in {alias!r}, or name another one in DATABASE")]
 
 
 def differences(settings: conf.OrbitSettings, tasks: Iterable[Task]) -> list[Difference]:
@@ -185,6 +225,7 @@ def _alias_faults(tasks: Iterable[Task]) -> list[str]:
 def _check_database(alias: str) -> None:
     if not connections[alias].settings_dict.get("AUTOCOMMIT", True):
         raise ConfigurationError(f"DATABASES[{alias!r}] has AUTOCOMMIT off: transactions could not be told to end")
+    _raise_first(f"{text}; {advice[0].lower()}{advice[1:]}" for text, advice in _router_faults(alias))
     if dialect_of(alias).is_in_memory():
         raise ConfigurationError(
             f"DATABASES[{alias!r}] is an SQLite database in memory: each thread of a worker would see its own; "

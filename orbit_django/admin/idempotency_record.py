@@ -155,14 +155,18 @@ class IdempotencyRecordAdmin(LedgerAdmin):
     @admin.display(description="reports")
     def reports(self, record: Any) -> str:
         """Show the newest messages that report this record."""
-        rows = record.messages.using(record._state.db).order_by("-pk").only("kind", "status", "attempt")[:MOST_REPORTS]
+        rows = (
+            record.messages.using(record._state.db)
+            .order_by("-pk")
+            .only("record", "kind", "status", "attempt")[:MOST_REPORTS]
+        )
         lines = [(self.link(row, f"{row.kind} of attempt {row.attempt}"), row.status) for row in rows]
         return format_html_join("", "<div>{}, {}</div>", lines) or "-"
 
     @admin.display(description="effects")
     def its_effects(self, record: Any) -> str:
         """Show the newest effects of this record."""
-        rows = record.effects.using(record._state.db).order_by("-pk").only("name", "status")[:MOST_REPORTS]
+        rows = record.effects.using(record._state.db).order_by("-pk").only("record", "name", "status")[:MOST_REPORTS]
         lines = [(self.link(row, shown.cell(row.name, 40)), row.status) for row in rows]
         return format_html_join("", "<div>{}, {}</div>", lines) or "-"
 

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from django.db import DatabaseError, InterfaceError, connections
 from django.utils import timezone
 
-from orbit_django import checks
+from orbit_django import checks, placement
 from orbit_django.dialects import dialect_of
 from orbit_django.doctor.findings import Finding, note, ok, wrong
 from orbit_django.exceptions import ConfigurationError
@@ -58,6 +58,11 @@ def _look(about: str, using: str, load: Load) -> Iterator[Finding]:
         yield ok(about, "; ".join(traits))
     for text, advice in dialect.table_faults():
         yield wrong(about, text, advice)
+    kept_out = placement.kept_out(using)
+    if kept_out:
+        advice = f"let allow_migrate answer True for orbit_django in {using!r}, or name another one in DATABASE"
+        yield wrong(about, f"DATABASE_ROUTERS keep {', '.join(kept_out)} out of it", advice)
+        return
     missing = checks.missing_migrations(using)
     if missing:
         option = f" --database {using}" if using != "default" else ""

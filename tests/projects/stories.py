@@ -48,6 +48,15 @@ def _begin_with_large_keys() -> None:
                 cursor.execute(sql, [model._meta.db_table])
 
 
+def _rows(name: str) -> Any:
+    """Return the rows of one of our tables, where the tasks keep them."""
+    from django.apps import apps
+
+    from orbit_django import conf
+
+    return apps.get_model("orbit_django", name).objects.using(conf.load().database)
+
+
 def _run(*, threads: int) -> dict[str, Any]:
     from orbit_django.client import Client
     from orbit_django.testing import run_until_idle, running_runtime
@@ -64,15 +73,13 @@ def work() -> None:
     """Serve a workflow by hand and by a real worker with threads; each has its effects once."""
     from django.apps import apps
 
-    from orbit_django.models import IdempotencyRecord, OutboxMessage
-
     for threads in (0, 2):
         seen = _run(threads=threads)
         must(seen["status"] == "COMPLETED", seen)
         must(seen["output"]["parcel"] == "parcel-1")
     must(apps.get_model("shop", "Order").objects.count() == 4)
-    must(IdempotencyRecord.objects.succeeded().count() == 6)
-    must(OutboxMessage.objects.filter(status="delivered").count() == 6)
+    must(_rows("IdempotencyRecord").succeeded().count() == 6)
+    must(_rows("OutboxMessage").filter(status="delivered").count() == 6)
 
 
 def forget() -> None:
@@ -97,10 +104,8 @@ def forget() -> None:
 
 def prune() -> None:
     """Remove what is settled, as if it were old."""
-    from orbit_django.models import IdempotencyRecord
-
     call_command("orbit_outbox", "prune", "--days", "0")
-    must(not IdempotencyRecord.objects.exists())
+    must(not _rows("IdempotencyRecord").exists())
 
 
 def _browser() -> Any:
@@ -136,22 +141,21 @@ def admin() -> None:
             new = ours - seen - set(left)
             seen.add(address)
             left += sorted(new)
-    rows = sum(model.objects.count() for model in apps.get_app_config("orbit_django").get_models())
+    rows = sum(_rows(model.__name__).count() for model in apps.get_app_config("orbit_django").get_models())
     must(len(seen) > len(names) + rows, sorted(seen))
     must(not [query for query in asked.captured_queries if "CONVERT_TZ" in query["sql"]])
 
 
 def settle() -> None:
     """Let a person settle an incident; the record says who."""
-    from django.apps import apps
     from django.urls import reverse
 
-    effects = apps.get_model("orbit_django", "Effect").objects
-    effects.filter(name="parcel").update(status="uncertain", finished_at=None, result=None)
+    effects = _rows("Effect")
     effect = effects.filter(name="parcel").first()
+    effects.filter(pk=effect.pk).update(status="uncertain", finished_at=None, result=None)
     address = reverse("admin:orbit_django_effect_settle", args=[effect.pk])
     page = _browser().post(address, {"outcome": "happened", "result": '"parcel-2"', "confirmed": "yes"}, follow=True)
-    effect.refresh_from_db()
+    effect.refresh_from_db(using=effect._state.db)
     must((effect.status, effect.settled_by) == ("finished", "root"), page.content.decode())
 
 
