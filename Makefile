@@ -15,7 +15,7 @@ ARGS ?=
 DJANGO ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test matrix coverage check format bench bench-profile conformance crash crash-mutants lock clean
+.PHONY: help setup demo test matrix coverage check format bench bench-profile conformance crash crash-mutants docs lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -38,7 +38,7 @@ coverage: $(VENV)/.development  ## run the suite and tell which branches it left
 matrix:  ## run the suite under each Python with each line of Django; ARGS="--only 3.13-django-next -x"
 	@$(PYTHON) tests/matrix.py $(ARGS)
 
-check: $(VENV)/.development  ## linters, types, import walls, Django's checks, the wheel
+check: $(VENV)/.development  ## linters, types, import walls, Django's checks, the wheel, the site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
@@ -46,6 +46,7 @@ check: $(VENV)/.development  ## linters, types, import walls, Django's checks, t
 	$(BIN)/python manage.py check --fail-level WARNING
 	$(BIN)/python manage.py makemigrations --check --dry-run
 	$(BIN)/python tests/check_wheel.py
+	@$(MAKE) --no-print-directory docs
 
 format: $(VENV)/.development  ## let ruff repair and format what it can
 	$(BIN)/ruff check --fix .
@@ -67,11 +68,17 @@ crash: $(VENV)/.development  ## the crash laboratory, on every database that ans
 crash-mutants: $(VENV)/.development  ## break the package on purpose and see that the laboratory notices
 	@$(BIN)/python -m tests.crash.mutants $(ARGS)
 
+docs: .venv-docs/.ready  ## build the documentation's site into build/site; a warning is an error
+	@.venv-docs/bin/sphinx-build --fail-on-warning --keep-going --quiet --fresh-env \
+		-d build/doctrees -b html docs build/site
+	@echo "the site is in build/site/index.html"
+
 lock: $(VENV)/.development  ## pin the requirement files again, to the newest versions
 	UV=$(abspath $(BIN)/uv) requirements/lock.sh
 
 clean:  ## remove .venv and everything that was made here
-	rm -rf $(VENV) .venv-bench .venv-matrix build dist *.egg-info htmlcov .coverage .coverage.* .pytest_cache .mypy_cache .ruff_cache \
+	rm -rf $(VENV) .venv-bench .venv-docs .venv-matrix build dist *.egg-info htmlcov .coverage .coverage.* \
+		.pytest_cache .mypy_cache .ruff_cache \
 		.import_linter_cache .hypothesis
 	find . -name __pycache__ -type d -prune -exec rm -rf {} +
 
@@ -84,6 +91,11 @@ $(BIN)/python:
 			"Name one: make PYTHON=/path/to/python3.12"; \
 		exit 1; }
 	$(PYTHON) -m venv $(VENV)
+
+.venv-docs/.ready: requirements/docs.txt | $(BIN)/python
+	$(BIN)/python -m venv .venv-docs
+	.venv-docs/bin/python $(PIP_INSTALL) -r requirements/docs.txt
+	@touch $@
 
 .venv-bench/.ready: requirements/base.txt requirements/postgres.txt requirements/mysql.txt requirements/bench.txt \
 		| $(BIN)/python

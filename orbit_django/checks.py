@@ -45,7 +45,7 @@ def check_keys(**kwargs: Any) -> list[checks.CheckMessage]:
     return [
         checks.Error(
             f"settings.ORBIT has the unknown key {key!r}.",
-            hint=f"Did you mean {close!r}?" if close else "docs/operations.md lists every key.",
+            hint=f"Did you mean {close!r}?" if close else "docs/reference/settings.md lists every key.",
             id="orbit_django.E002",
         )
         for key, close in unknown
@@ -79,7 +79,9 @@ def check_contracts(databases: Sequence[str] | None = None, **kwargs: Any) -> li
     try:
         found = differences(settings, registry)
     except ConfigurationError as error:
-        hint = "Correct the file, or the setting CONTRACTS that names it. `docs/contracts.md` is the language."
+        hint = (
+            "Correct the file, or the setting CONTRACTS that names it. `docs/reference/contracts.md` is the language."
+        )
         return [checks.CheckMessage(level, str(error), hint=hint, id="orbit_django.E005")]
     return [
         checks.CheckMessage(
@@ -232,18 +234,24 @@ def _check_database(alias: str) -> None:
             "give it a file"
         )
     try:
-        missing = missing_migrations(alias)
+        lack = migrations_fault(alias)
         faults = list(dialect_of(alias).table_faults())
     except (DatabaseError, InterfaceError):
         return
     finally:
         connections[alias].close()
-    if missing:
-        raise ConfigurationError(
-            f"database {alias!r} lacks {missing} migration(s) of orbit_django: run manage.py migrate"
-            + (f" --database {alias}" if alias != "default" else "")
-        )
+    if lack:
+        raise ConfigurationError(lack)
     _raise_first(f"database {alias!r}: {text}; {advice}" for text, advice in faults)
+
+
+def migrations_fault(alias: str) -> str:
+    """Return what to say when a database lacks migrations of this app, or ""."""
+    missing = missing_migrations(alias)
+    if not missing:
+        return ""
+    option = f" --database {alias}" if alias != "default" else ""
+    return f"database {alias!r} lacks {missing} migration(s) of orbit_django: run manage.py migrate{option}"
 
 
 def missing_migrations(alias: str) -> int:

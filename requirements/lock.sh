@@ -14,4 +14,5 @@ lock 3.11 dev
 lock 3.11 postgres
 lock 3.11 mysql
 lock 3.11 bench
+lock 3.11 docs
 lock 3.12 django-next

@@ -167,7 +167,11 @@ def test_e002_an_unknown_key_with_a_hint(settings) -> None:
     settings.ORBIT = {"CONCURENCY": 2, "ZZZ": 1}
     assert told() == [
         ("orbit_django.E002", "settings.ORBIT has the unknown key 'CONCURENCY'.", "Did you mean 'CONCURRENCY'?"),
-        ("orbit_django.E002", "settings.ORBIT has the unknown key 'ZZZ'.", "docs/operations.md lists every key."),
+        (
+            "orbit_django.E002",
+            "settings.ORBIT has the unknown key 'ZZZ'.",
+            "docs/reference/settings.md lists every key.",
+        ),
     ]
 
 

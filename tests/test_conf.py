@@ -189,3 +189,17 @@ def test_tokens_of_a_file_that_were_replaced_are_still_secret(file: Path) -> Non
 def test_a_worker_is_named_after_host_and_process() -> None:
     assert OrbitSettings().worker_name().endswith(f"-{os.getpid()}")
     assert OrbitSettings(worker_id="shop-1").worker_name() == "shop-1"
+
+
+@pytest.mark.parametrize(
+    ("given", "source"),
+    [
+        ({}, ""),
+        ({"TOKEN": "adm"}, "TOKEN"),
+        ({"TOKEN": "adm", "WORKER_TOKEN_FILE": "/nowhere"}, "WORKER_TOKEN_FILE"),
+        ({"TOKEN": "adm", "WORKER_TOKEN_FILE": "/nowhere", "WORKER_TOKEN": "wrk"}, "WORKER_TOKEN"),
+    ],
+)
+def test_the_source_of_the_credential_is_told_by_name(settings, given, source):
+    settings.ORBIT = given
+    assert conf.load().credential_source == source

@@ -50,8 +50,11 @@ BORROW = """
 import django
 django.setup()
 from django.test import RequestFactory
-from library.views import borrow
-print(borrow(RequestFactory().post("/", {"book": "Persuasion", "member": "Bo"})).content.decode())
+from django.urls import path
+from library import views
+route = ROUTE
+assert route.resolve("borrow/").func is views.borrow
+print(route.callback(RequestFactory().post("/borrow/", {"book": "Persuasion", "member": "Bo"})).content.decode())
 """
 
 
@@ -128,7 +131,8 @@ def test_the_story_of_the_readme_can_be_followed(project: Project) -> None:
     assert printed[1] == "COMPLETED"
     assert re.fullmatch(r"\d{4}-\d\d-\d\d", json.loads(printed[2])["due"])
 
-    assert "due" in project.output_of(project.run("-c", BORROW).strip())
+    (route,) = re.findall(r"`(path\(.*?\))` in the project's `urls.py`", README)
+    assert "due" in project.output_of(project.run("-c", BORROW.replace("ROUTE", route)).strip())
 
     remind = project.manage("orbit_start", "Remind", "--input", '{"member": "Ada"}', "--wait")
     assert '"note": "noted: mail to Ada"' in remind
@@ -145,8 +149,8 @@ def test_the_contract_and_the_settings_are_those_of_the_story(tmp_path: Path) ->
 
 
 def test_the_example_of_the_language_is_one() -> None:
-    page = (databases.ROOT / "docs" / "contracts.md").read_text(encoding="utf-8")
-    (example,) = [block[2] for block in BLOCK.finditer(page) if not block[1]]
+    page = (databases.ROOT / "docs" / "reference" / "contracts.md").read_text(encoding="utf-8")
+    (example,) = [block[2] for block in BLOCK.finditer(page) if block[1] == "orbit"]
     (workflow,) = read(example).workflows.values()
     assert [step.name for step in workflow.steps] == ["price", "charge"]
 

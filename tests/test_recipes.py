@@ -18,7 +18,7 @@ from orbit_django.models import OutboxMessage
 from tests import databases
 from tests.test_readme import BLOCK, SETTINGS
 
-PAGE = (databases.ROOT / "docs" / "recipes.md").read_text(encoding="utf-8")
+PAGE = (databases.ROOT / "docs" / "how-to" / "recipes.md").read_text(encoding="utf-8")
 FILE = re.compile(r"`((?:till/)?\w+\.py)`")
 CONTRACT = """
 task "till.charge" { version "1.0.0" input { amount: Int } output { charge: String } }

@@ -67,6 +67,12 @@ class OrbitSettings:
         return self._token_file.read() if self._token_file else self.token
 
     @property
+    def credential_source(self) -> str:
+        """The setting that the worker's bearer token comes from; "" when there is none."""
+        sources = {"WORKER_TOKEN": self.worker_token, "WORKER_TOKEN_FILE": self.worker_token_file, "TOKEN": self.token}
+        return next((name for name, value in sources.items() if value), "")
+
+    @property
     def identity(self) -> tuple[object, ...]:
         """What a worker shows of itself: compare it, to learn that the credential or the certificate has changed."""
         return self.credential, *(mark_of(path) for path in (self.client_cert, self.client_key) if path)

@@ -201,10 +201,11 @@ class Runtime:
 
 def _unknown(name: str, version: str | None, catalog: Catalog) -> str:
     """Return what to say of a workflow that is not registered, with the names or the versions that are."""
+    since = "; contracts are read when the runtime starts, so start it again after a change of CONTRACTS"
     if version is not None and catalog.is_workflow(name):
         versions = [known for workflow, known in catalog.workflows if workflow == name]
-        return f"no version {version} of workflow `{name}` is registered{instead(version, versions)}"
-    return f"no workflow `{name}` is registered{instead(name, [known for known, _ in catalog.workflows])}"
+        return f"no version {version} of workflow `{name}` is registered{instead(version, versions)}{since}"
+    return f"no workflow `{name}` is registered{instead(name, [known for known, _ in catalog.workflows])}{since}"
 
 
 def _refused(reason: str) -> dict[str, Any]:

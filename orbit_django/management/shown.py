@@ -1,14 +1,17 @@
-"""What commands show: columns under their headings, how far a long work has come, and the log."""
+"""What commands show: columns under headings, how far a long work has come, a database that fails them, the log."""
 
 from __future__ import annotations
 
 import logging
 import sys
 from argparse import SUPPRESS
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
+from contextlib import suppress
 
-from django.core.management.base import CommandParser, OutputWrapper
+from django.core.management.base import CommandError, CommandParser, OutputWrapper
+from django.db import DatabaseError, InterfaceError
 
+from orbit_django.checks import migrations_fault
 from orbit_django.conf import OrbitSettings
 from orbit_django.logs import ExtrasFormatter, LineHandler
 
@@ -25,6 +28,15 @@ def _line(cells: Sequence[str], widths: Sequence[int], paint: dict[int, Paint]) 
     last = len(cells) - 1
     padded = (cell if index == last else cell.ljust(widths[index]) for index, cell in enumerate(cells))
     return "  ".join(paint.get(index, str)(cell) for index, cell in enumerate(padded)).rstrip()
+
+
+def database_fault(error: Exception, aliases: Iterable[str]) -> CommandError:
+    """Say why the database cannot be used: migrations that it lacks, a mistake of exit code 2, or its own words."""
+    for alias in aliases:
+        with suppress(DatabaseError, InterfaceError):
+            if lack := migrations_fault(alias):
+                return CommandError(lack, returncode=2)
+    return CommandError(f"the database cannot be used: {error}".splitlines()[0])
 
 
 class Progress:

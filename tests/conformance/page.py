@@ -13,7 +13,7 @@ HEAD = """\
 
 Each clause of [the protocol](protocol.md) that binds a worker is checked by watching one from outside: its calls with
 their times, order and bytes, its exit code, its log, and what its handlers are given. A recorder stands between the
-worker and the [development runtime](operations.md#faults-on-purpose); it also gives the answers that an honest runtime
+worker and the [development runtime](how-to/faults.md); it also gives the answers that an honest runtime
 never would. {count} checks; {processes} of them watch a process of its own.
 
 This page is written by `make conformance`, which runs them all and writes nothing when one fails.

@@ -110,7 +110,7 @@ def test_defaults_fill_in_what_an_output_lacks(output: Any, filled: Any) -> None
 
 
 def test_the_example_of_the_documentation() -> None:
-    page = (Path(__file__).parents[2] / "docs" / "contracts.md").read_text(encoding="utf-8")
+    page = (Path(__file__).parents[2] / "docs" / "reference" / "contracts.md").read_text(encoding="utf-8")
     (example,) = re.findall(r"```python\n(.*?)```", page, re.DOTALL)
     catalog = Catalog()
     exec(example, {"runtime": catalog})  # noqa: S102 (our own page)

@@ -63,7 +63,7 @@ class Process:
 
     def end(self, number: int) -> int:
         self.process.send_signal(number)
-        _, self.errors = self.process.communicate(timeout=50)
+        self.last_words, self.errors = self.process.communicate(timeout=50)
         return self.process.returncode
 
 
@@ -78,6 +78,7 @@ def test_it_says_what_it_is_and_stops_when_told(folder: Path, number: int) -> No
     assert process.url.startswith("http://127.0.0.1:")
     assert "Greet 1.0.0" in process.said
     assert process.errors == ""
+    assert process.last_words.splitlines()[-1].startswith("the runtime has ended; its state stays in ")
     assert not (folder / "never.sqlite3").exists()
     client.close()
 

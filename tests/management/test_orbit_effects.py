@@ -192,3 +192,11 @@ def test_a_database_that_is_away_is_one_line(run, monkeypatch):
 
     monkeypatch.setattr(orbit_effects, "aliases_of", fail)
     assert run("list") == (1, "", "CommandError: the database cannot be used: no route\n")
+
+
+def test_missing_migrations_are_a_mistake_that_says_what_to_do(run, monkeypatch, lacking):
+    def fail(*_, **__):
+        raise OperationalError("no such table: orbit_django_effect")
+
+    monkeypatch.setattr(orbit_effects, "_lines", fail)
+    assert run("list") == (2, "", f"CommandError: {lacking}\n")

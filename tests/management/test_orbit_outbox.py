@@ -263,3 +263,15 @@ def test_a_database_that_is_away_is_one_line(run, monkeypatch, action):
     for room, name in ((outbox, "counts"), (outbox, "requeue_all"), (retention, "prune")):
         monkeypatch.setattr(room, name, fail)
     assert run(action) == (1, "", "CommandError: the database cannot be used: no route\n")
+
+
+@pytest.mark.parametrize(
+    ("action", "room", "name"),
+    [("status", outbox, "counts"), ("retry", outbox, "requeue_all"), ("prune", retention, "prune")],
+)
+def test_missing_migrations_are_a_mistake_that_says_what_to_do(run, monkeypatch, lacking, action, room, name):
+    def fail(*_, **__):
+        raise OperationalError("no such table: orbit_django_outboxmessage")
+
+    monkeypatch.setattr(room, name, fail)
+    assert run(action) == (2, "", f"CommandError: {lacking}\n")

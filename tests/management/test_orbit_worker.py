@@ -261,6 +261,7 @@ def test_a_runtime_that_says_no_is_one_line(tmp_path: Path, child_environment, s
     with wire.serving(wire.answer(body, status)) as server:
         ended = run(program(tmp_path, HANDLER) | databases_of(child_environment) | {"ORBIT_SERVER": server.url})
     line = f"CommandError: the runtime refuses this worker: {status[:3]} FORBIDDEN: bad header: Bearer ********"
+    line += "; look at WORKER_TOKEN" if status.startswith("401") else ""
     assert (ended.returncode, ended.stderr.splitlines()[-1]) == (2, line)
     assert SECRET not in ended.stderr
 

@@ -1,4 +1,4 @@
-"""What docs/testing.md shows is run, in the project of the README."""
+"""What docs/how-to/testing.md shows is run, in the project of the README."""
 
 from pathlib import Path
 
@@ -9,7 +9,7 @@ from tests.test_readme import BLOCK, SETTINGS, files
 from tests.testing.test_plugin import passed, run_pytest
 
 MAILERS = 'MAILERS = {"default": {"BACKEND": "django.core.mail.backends.locmem.EmailBackend"}}  # since Django 6.1\n'
-PAGE = (databases.ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+PAGE = (databases.ROOT / "docs" / "how-to" / "testing.md").read_text(encoding="utf-8")
 
 
 def blocks() -> list[str]:

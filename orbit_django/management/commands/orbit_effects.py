@@ -15,7 +15,7 @@ from django.utils.timesince import timesince
 from orbit_django import conf, effects
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.logs import BREAKS
-from orbit_django.management.shown import columns, take_usual
+from orbit_django.management.shown import columns, database_fault, take_usual
 from orbit_django.models import Effect
 from orbit_django.payloads import cut
 from orbit_django.tasks import registry
@@ -54,6 +54,7 @@ class Command(BaseCommand):
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the action; exit 1 for an effect that cannot be settled, 2 for a mistake."""
+        aliases: tuple[str, ...] = ()
         try:
             settings = conf.load(database=options["database"])
             aliases = (settings.database,) if options["database"] else aliases_of(settings, registry)
@@ -64,7 +65,7 @@ class Command(BaseCommand):
         except ConfigurationError as error:
             raise CommandError(str(error), returncode=MISTAKE) from None
         except (DatabaseError, InterfaceError) as error:
-            raise CommandError(f"the database cannot be used: {error}".splitlines()[0]) from None
+            raise database_fault(error, aliases) from None
 
     def _list(self, aliases: tuple[str, ...], *, is_all: bool) -> None:
         lines = [line for alias in aliases for line in _lines(alias, is_all=is_all, is_one=len(aliases) == 1)]

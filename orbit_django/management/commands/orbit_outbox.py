@@ -12,7 +12,7 @@ from django.db import DatabaseError, InterfaceError
 from orbit_django import conf, outbox, retention, starts
 from orbit_django.conf.readers import READERS
 from orbit_django.exceptions import ConfigurationError
-from orbit_django.management.shown import Progress, take_usual
+from orbit_django.management.shown import Progress, database_fault, take_usual
 from orbit_django.outbox import Origin
 from orbit_django.retention import Pruned
 from orbit_django.tasks import registry
@@ -65,7 +65,7 @@ class Command(BaseCommand):
         except ConfigurationError as error:
             raise CommandError(str(error), returncode=MISTAKE) from None
         except (DatabaseError, InterfaceError) as error:
-            raise CommandError(f"the database cannot be used: {error}".splitlines()[0]) from None
+            raise database_fault(error, aliases_of(conf.load(), registry)) from None
 
     def _status(self, options: dict[str, Any]) -> None:
         for alias in aliases_of(conf.load(), registry):

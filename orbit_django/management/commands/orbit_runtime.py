@@ -113,6 +113,7 @@ class Command(BaseCommand):
         self._announce(runtime, with_defaults)
         stop.wait()
         runtime.stop()
+        self.stdout.write(f"the runtime has ended; its state stays in {with_defaults['db']}")
 
     def _tell_events(self, *, is_quiet: bool) -> None:
         """Show what the runtime logs on stdout, whatever the project's LOGGING says."""

@@ -6,6 +6,7 @@ import logging
 import sys
 from argparse import SUPPRESS
 from collections.abc import Sequence
+from http import HTTPStatus
 from typing import Any
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser
@@ -14,7 +15,7 @@ from django.db import connections
 from orbit_django import checks, conf
 from orbit_django.conf import OrbitSettings
 from orbit_django.conf.options import RunOptions, read_options
-from orbit_django.exceptions import ConfigurationError
+from orbit_django.exceptions import ConfigurationError, RefusedError
 from orbit_django.management.shown import level_of, set_up_logging
 from orbit_django.tasks import Task, registry
 from orbit_django.transports.base import Transport
@@ -146,7 +147,7 @@ class Command(BaseCommand):
             self.stdout.write(f"{len(tasks)} task(s) for {settings.reports_to}: ready to start")
             return 0
         if lifeline is not None or (how.processes is None and not how.reload):
-            return _work(Worker(settings, tasks, transport, how=how), lifeline, how)
+            return _work(Worker(settings, tasks, transport, how=how), lifeline, how, settings.credential_source)
         transport.close()
         connections.close_all()
         supervisor = self._supervisor(how, options)
@@ -194,15 +195,25 @@ def _warn(settings: OrbitSettings) -> None:
         )
 
 
-def _work(worker: Worker, lifeline: Lifeline | None, how: RunOptions) -> int:
-    """Run the worker in this process; raise ConfigurationError when the runtime refuses it."""
+def _work(worker: Worker, lifeline: Lifeline | None, how: RunOptions, source: str) -> int:
+    """Run the worker in this process; raise ConfigurationError when the runtime refuses it.
+
+    ``source`` is the setting that its credential came from, "" for none.
+    """
     worker.vitals.is_watched = how.health is not None
     if lifeline is not None:
         lifeline.start(worker.stops, lambda: report(worker.health.condition()), is_reloading=how.reload)
     with answering(how.health if lifeline is None else None, worker.health):
         code = worker.run()
     if worker.refusal is not None:
-        raise ConfigurationError(f"the runtime refuses this worker: {worker.refusal}")
+        raise ConfigurationError(f"the runtime refuses this worker: {worker.refusal}{_advice(worker.refusal, source)}")
     if lifeline is not None and not code:
         lifeline.ended()
     return code
+
+
+def _advice(refusal: RefusedError, source: str) -> str:
+    """Return which setting a credential that was not taken came from; never the credential."""
+    if refusal.status != HTTPStatus.UNAUTHORIZED:
+        return ""
+    return f"; look at {source}" if source else "; set WORKER_TOKEN or WORKER_TOKEN_FILE"

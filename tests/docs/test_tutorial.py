@@ -1,0 +1,57 @@
+"""The tutorial is followed from its first line to its last, in an empty folder."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from tests.docs.pages import Block, blocks
+from tests.docs.playing import Reader, inside, is_shown, ports
+
+PAGE = "docs/tutorial.md"
+ADMIN = """
+from django.contrib.auth.models import User
+from django.test import Client
+from orbit_django.models import Effect, IdempotencyRecord
+client = Client(SERVER_NAME="127.0.0.1")
+client.force_login(User.objects.get(username="ada"))
+effects = client.get("/admin/orbit_django/effect/")
+page = client.get("/admin/orbit_django/idempotencyrecord/execution/?id=order-2").content.decode()
+print(effects.status_code, Effect.objects.filter(status="finished").count(), Effect.objects.count())
+print(*IdempotencyRecord.objects.filter(execution_id="order-2").order_by("pk").values_list("step_id", "generation"))
+print("effect charge finished" in page)
+"""
+
+
+@pytest.fixture
+def reader(tmp_path: Path) -> Iterator[Reader]:
+    made = Reader(tmp_path, ports(7233, 8000) | {"BANK_SECONDS = 15": "BANK_SECONDS = 5"})
+    yield made
+    made.close()
+
+
+def all_of(page: str) -> list[Block]:
+    return list(blocks(page))
+
+
+@pytest.mark.timeout(240)
+@pytest.mark.promise("E10")
+def test_whoever_follows_the_tutorial_pays_once(reader: Reader) -> None:
+    for block in all_of(PAGE):
+        reader.follow(block)
+    assert reader.terminals["runtime"].said().splitlines()[-1].startswith("the runtime has ended")
+    assert inside(reader, ADMIN).splitlines() == ["200 2 2", "('charge', 2) ('pack', 1)", "True"]
+
+    without = (reader.folder / "orders" / "tasks_orbit.py").read_text(encoding="utf-8")
+    whole = 'ctx.effect("charge", bank.charge, input["cents"], key, find=bank.find)'
+    assert whole in without
+    bare = without.replace(whole, 'bank.charge(input["cents"], key)')
+    (reader.folder / "orders" / "tasks_orbit.py").write_text(bare, encoding="utf-8")
+    assert "orders.charge: the effect was doubled when its process ended" in reader.run("pytest -q || true")
+
+
+def test_what_is_shown_is_told_from_what_is_not() -> None:
+    assert is_shown("a … c\n1 passed in …\n", "before\na  b c\n1 passed in 2 s\n")
+    assert not is_shown("a\nb\n", "b\na\n")
+    assert not is_shown("a\n", "ab\n")
+    assert not is_shown("a…\n", "")
