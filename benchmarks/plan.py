@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from uuid import uuid4
 
 ACCEPTED = b'{"accepted":true}'
 BEAT = b'{"accepted":true,"cancel":[]}'
@@ -45,7 +46,7 @@ class Plan:
         self.refuse = tuple(refuse)  # "poll" and "report": what is answered 503
         value = {"number": 1, "delay_ms": delay_ms, "text": "x" * max(payload - 50, 0)}
         self.input = json.dumps(value).encode()
-        self.prefix = b"t%x-" % (time.time_ns() & 0xFFFFFFFF)
+        self.prefix = b"s%x-" % (time.time_ns() & 0xFFFFFFFF)
         self.next_at = time.monotonic()
         self.given = self.completed = self.failed = self.duplicates = self.polls = self.refused = 0
         self.calls: dict[str, int] = {}
@@ -68,12 +69,13 @@ class Plan:
     def assignment(self, now: float) -> bytes:
         """Return the answer that hands out the next task."""
         self.given += 1
-        token = b"%s%d" % (self.prefix, self.given)
+        step = b"%s%d" % (self.prefix, self.given)
+        token = str(uuid4()).encode()  # as runtimes do: opaque, and no part of anything that is logged
         self.open[token] = now
         return answer(
             b'{"token":"%b","execution_id":"e-%b","workflow":"Bench","workflow_version":"1","step_id":"work",'
             b'"task_name":"bench.work","contract_version":"1.0.0","input":%b,"idempotency_key":"e-%b/work",'
-            b'"attempt":1,"redelivery":false}' % (token, token, self.input, token)
+            b'"attempt":1,"redelivery":false}' % (token, step, self.input, step)
         )
 
     def report(self, name: str, token: bytes) -> bytes:

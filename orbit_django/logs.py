@@ -49,7 +49,8 @@ class ExtrasFormatter(logging.Formatter):
         """Return the line without its traceback."""
         extras = {name: value for name, value in vars(record).items() if name not in STANDARD}
         shown = "".join(f" {name}={value}" for name, value in extras.items())
-        return BREAKS.sub(lambda found: ascii(found[0])[1:-1], super().formatMessage(record) + shown)
+        line = super().formatMessage(record) + shown
+        return line if line.isprintable() else BREAKS.sub(lambda found: ascii(found[0])[1:-1], line)
 
 
 class Redaction(logging.Filter):
@@ -76,8 +77,8 @@ class Redaction(logging.Filter):
         told = {name: str(value) for name, value in vars(record).items() if name not in STANDARD}
         told[MESSAGE] = record.getMessage()
         whole = "\0".join(told.values())
-        if self._redact(whole) != whole:  # one look for most records, which have nothing to hide
-            self._replace(record, told)
+        if (clean := self._redact(whole)) != whole:  # one look for most records, which have nothing to hide
+            self._replace(record, told, clean.split("\0"))
         if record.exc_info and record.exc_info[0]:
             text = "".join(traceback.format_exception(*record.exc_info)).rstrip("\n")
             if (clean := self._redact(text)) != text:
@@ -85,13 +86,16 @@ class Redaction(logging.Filter):
         if record.stack_info:
             record.stack_info = self._redact(record.stack_info)
 
-    def _replace(self, record: logging.LogRecord, told: dict[str, str]) -> None:
-        text = told.pop(MESSAGE)
-        if (clean := self._redact(text)) != text:
-            record.msg, record.args = clean, None
-        for name, text in told.items():
-            if (clean := self._redact(text)) != text:
-                setattr(record, name, clean)
+    def _replace(self, record: logging.LogRecord, told: dict[str, str], clean: list[str]) -> None:
+        if len(clean) != len(told):  # a text with U+0000 in it: each by itself
+            clean = [self._redact(text) for text in told.values()]
+        for (name, text), shown in zip(told.items(), clean, strict=True):
+            if shown == text:
+                continue
+            if name == MESSAGE:
+                record.msg, record.args = shown, None
+            else:
+                setattr(record, name, shown)
 
 
 @contextmanager
@@ -128,6 +132,9 @@ class LineHandler(logging.StreamHandler[TextIO]):
 
 def pieces(text: str, limit: int = PIPE_BYTES) -> Iterator[str]:
     """Yield a text in pieces of whole lines, none longer than the limit unless a single line is."""
+    if text.isascii() and len(text) <= limit and text:
+        yield text
+        return
     piece, size = "", 0
     for line in text.splitlines(keepends=True):
         length = len(line.encode(errors="replace"))

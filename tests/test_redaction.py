@@ -1,3 +1,5 @@
+import string
+
 import pytest
 
 from orbit_django.redaction import MET, TokenMemory, redacted
@@ -23,11 +25,34 @@ def test_a_token_that_was_given_is_hidden_whatever_its_length() -> None:
 
 def test_the_memory_keeps_the_last_ones() -> None:
     memory = TokenMemory()
-    for number in range(300):
-        memory.note(f"a-long-token-{number:04}")
+    tokens = [f"a-long-token-{number:04}" for number in range(300)]
+    for token in tokens:
+        memory.note(token)
     memory.note("a-long-token-0299")
-    found = memory.found_in("of a-long-token-0299 and others")
-    assert (len(found), found[0], found[-1]) == (256, "a-long-token-0044", "a-long-token-0299")
+    assert memory.found_in(" and ".join(tokens)) == tuple(tokens[-256:])
+
+
+@pytest.mark.promise("W9")
+@pytest.mark.parametrize("lengths", [(8,), (9, 36), (36, 9), (36, 36, 15, 8), (200,)])
+def test_a_token_is_found_wherever_it_stands_whatever_its_length(lengths: tuple[int, ...]) -> None:
+    memory = TokenMemory()
+    tokens = [f"{number}{string.ascii_letters * 4}"[:length] for number, length in enumerate(lengths)]
+    for token in tokens:
+        memory.note(token)
+    for at in range(40):
+        for token in tokens:
+            assert token in memory.found_in("." * at + token)
+            assert token in memory.found_in("." * at + token + "...")
+            assert memory.found_in("." * at + token[:-1]) == memory.found_in("." * at + token[1:]) == ()
+
+
+def test_a_token_that_is_forgotten_leaves_nothing() -> None:
+    memory = TokenMemory()
+    for number in range(2_000):
+        memory.note(f"{number:036}")
+        memory.note(f"{number:036}")
+    assert len(memory._marks) <= 256 * 8
+    assert sum(memory._marks.values()) == 256 * 8
 
 
 def test_a_text_that_no_token_begins_in_has_none() -> None:
