@@ -26,8 +26,9 @@ from orbit_django.conf.addresses import is_loopback
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, PayloadError
 from orbit_django.redaction import redacted
 from orbit_django.transports.answers import Answer, whole
-from orbit_django.transports.kept import CHUNK_BYTES, HEADERS, KeptConnection, Place
+from orbit_django.transports.kept import HEADERS, KeptConnection, Place
 from orbit_django.transports.limits import CALL, TimedAdapter
+from orbit_django.transports.reading import CHUNK_BYTES
 from orbit_django.transports.tls import TlsFiles
 
 Credential = Callable[[], str | None]

@@ -1,4 +1,4 @@
-"""The calls that every task makes, over one kept connection of the standard library.
+"""The calls that every task makes, over one kept connection.
 
 ``requests`` spends most of a call on preparing it; here the head of each request is prepared once. What goes over
 the wire, the limits and the errors are those of the plain way: one suite of tests runs over both.
@@ -9,24 +9,17 @@ from __future__ import annotations
 import select
 import ssl
 import threading
-import zlib
-from collections.abc import Iterable
-from functools import partial
-from http import HTTPStatus
-from http.client import HTTPException, HTTPResponse, LineTooLong
-from typing import IO, NamedTuple
+from typing import Any, NamedTuple
 from urllib.parse import urlsplit
 
 import requests
-from requests.structures import CaseInsensitiveDict
 
 from orbit_django.protocol import SDK
-from orbit_django.transports.answers import MAX_BODY_BYTES, Answer, whole
-from orbit_django.transports.limits import CALL, TimedSocket, dial
+from orbit_django.transports.answers import Answer
+from orbit_django.transports.limits import CALL, TimedSocket, TimedTlsSocket, dial
+from orbit_django.transports.reading import receive
 
-CHUNK_BYTES = 65_536
 MAX_HEADS = 12
-MAX_FIELDS, MAX_LINE_BYTES = 100, 65_536
 ONE_PIECE_BYTES = 65_536  # head and body up to here leave together
 
 HEADERS = {"user-agent": SDK, "accept": "application/json", "accept-encoding": "identity"}  # of either way
@@ -52,7 +45,7 @@ class KeptConnection:
     """One connection to one server, for one thread; opened when it is needed, checked before it is used again."""
 
     def __init__(self, place: Place, context: ssl.SSLContext | None) -> None:
-        self._socket: TimedSocket | ssl.SSLSocket | None = None
+        self._socket: TimedSocket | TimedTlsSocket | None = None
         self._place = place
         self._context = context
         self._poll = select.poll()
@@ -64,9 +57,8 @@ class KeptConnection:
         with self._lock:
             is_whole = False
             try:
-                self._send(self._head(path, authorization) + b"%d\r\n\r\n" % len(content), content)
-                answer, is_open = self._receive()
-                is_whole = is_open
+                sock = self._send(self._head(path, authorization) + b"%d\r\n\r\n" % len(content), content)
+                answer, is_whole = receive(sock)
             finally:
                 if not is_whole:
                     self._drop()
@@ -98,96 +90,33 @@ class KeptConnection:
             head = self._heads[path, authorization] = text.encode("latin-1")
         return head
 
-    def _send(self, head: bytes, content: bytes) -> None:
+    def _send(self, head: bytes, content: bytes) -> TimedSocket | TimedTlsSocket:
         if self._socket is not None and self._poll.poll(0):  # closed by the other side, or it spoke unasked
             self._drop()
         sock = self._socket or self._connect()
         CALL.is_sending = True
         if len(content) <= ONE_PIECE_BYTES:
-            sock.sendall(head + content)
+            sock.put(head + content)
         else:
-            sock.sendall(head)
-            sock.sendall(content)
+            sock.put(head)
+            sock.put(content)
+        return sock
 
-    def _connect(self) -> TimedSocket | ssl.SSLSocket:
+    def _connect(self) -> TimedSocket | TimedTlsSocket:
         plain = dial(self._place.host, self._place.port)
         try:
             name = self._place.host.rstrip(".")
-            sock = plain if self._context is None else self._context.wrap_socket(plain, server_hostname=name)
+            sock: Any = plain if self._context is None else self._context.wrap_socket(plain, server_hostname=name)
         except BaseException:
             plain.close()
             raise
-        self._socket = sock
+        opened: TimedSocket | TimedTlsSocket = sock
+        self._socket = opened
         self._poll = select.poll()
-        self._poll.register(sock, select.POLLIN)
-        return sock
-
-    def _receive(self) -> tuple[Answer, bool]:
-        """Read one answer; return it, and whether the connection may be used again."""
-        assert self._socket is not None  # noqa: S101  (it was just written to)
-        with _Response(self._socket, method="POST") as response:
-            response.begin()
-            body = _decoded(whole(_pieces(response)), response.fields.get("content-encoding", ""))
-            return Answer(response.status, response.fields, body), not response.will_close
+        self._poll.register(opened, select.POLLIN)
+        return opened
 
     def _drop(self) -> None:
         if self._socket is not None:
             self._socket.close()
             self._socket = None
-
-
-class _Response(HTTPResponse):
-    """A response whose header is read without the parser of mails, which takes longer than all the rest."""
-
-    def begin(self) -> None:
-        """Read the status and the header of the final answer."""
-        while True:
-            version, self.status, self.reason = self._read_status()  # type: ignore[attr-defined]  # not in its stubs
-            self.fields = _fields(self.fp)
-            if self.status >= HTTPStatus.OK:
-                break
-        self.version = 11 if version != "HTTP/1.0" else 10
-        self.chunked = "chunked" in self.fields.get("transfer-encoding", "").lower()
-        self.chunk_left = None
-        self.length = self._told_length()
-        said = self.fields.get("connection", "").lower()
-        is_kept = "close" not in said and (self.version == 11 or "keep-alive" in said)
-        self.will_close = not is_kept or (self.length is None and not self.chunked)
-
-    def _told_length(self) -> int | None:
-        if self.status in (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED):
-            return 0
-        told = self.fields.get("content-length", "")
-        return int(told) if told.isascii() and told.isdigit() and not self.chunked else None
-
-
-def _fields(stream: IO[bytes]) -> CaseInsensitiveDict[str]:
-    """Read the lines of a header; raise HTTPException when they are none, or too many."""
-    fields: CaseInsensitiveDict[str] = CaseInsensitiveDict()
-    for _ in range(MAX_FIELDS):
-        line = stream.readline(MAX_LINE_BYTES + 1)
-        if len(line) > MAX_LINE_BYTES:
-            raise LineTooLong("header line")
-        if line in (b"\r\n", b"\n", b""):
-            return fields
-        name, _, value = line.decode("latin-1").partition(":")
-        fields[name] = value.strip()
-    raise HTTPException(f"more than {MAX_FIELDS} header lines")
-
-
-def _pieces(response: HTTPResponse) -> Iterable[bytes]:
-    """Return the body: in one piece where its length was told, since only then the end of it is known to be missing."""
-    if response.length is not None and response.length <= MAX_BODY_BYTES:
-        return (response.read(),)
-    return iter(partial(response.read, CHUNK_BYTES), b"")
-
-
-def _decoded(body: bytes, encoding: str) -> bytes:
-    """Undo what a server did although it was asked not to."""
-    if encoding.lower() not in ("gzip", "x-gzip", "deflate"):
-        return body
-    try:
-        plain = zlib.decompressobj(zlib.MAX_WBITS | 32).decompress(body, MAX_BODY_BYTES + 1)
-    except zlib.error as error:
-        raise HTTPException("a body that cannot be decoded") from error
-    return whole((plain,))

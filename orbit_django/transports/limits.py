@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import socket
 import ssl
+import struct
+import sys
 import threading
 from typing import Any
 
@@ -20,6 +22,8 @@ from urllib3.exceptions import ConnectTimeoutError, NameResolutionError, NewConn
 from orbit_django.clock import SystemClock
 
 _CLOCK = SystemClock()
+TIMEVAL = struct.Struct("@ll")  # seconds, microseconds
+CAN_KEEP_LIMITS = hasattr(socket, "MSG_DONTWAIT") and sys.maxsize > 2**32  # where a time of the system is two longs
 
 
 class CallLimit(threading.local):
@@ -62,13 +66,54 @@ class _Timed:
     def sendall(self, *args: Any) -> Any:
         return self._bounded().sendall(*args)
 
+    def put(self, content: bytes) -> None:
+        """Send all of it."""
+        self.sendall(content)
+
+    def take(self, size: int) -> bytes:
+        """Wait for some bytes, at most so many; none at the end."""
+        return bytes(self.recv(size))
+
     def _bounded(self) -> Any:
         self.settimeout(CALL.remaining())  # type: ignore[attr-defined]  # mixed into a socket
         return super()
 
 
 class TimedSocket(_Timed, socket.socket):
-    """A plain socket that keeps to the limit of the call."""
+    """A plain socket that keeps to the limit of the call.
+
+    Each call of the system lets another thread have the interpreter, and takes it back later than it could. So where
+    the system can keep the limit itself, one call sends and one receives, instead of three and three.
+    """
+
+    def put(self, content: bytes) -> None:
+        """Send all of it; there nearly always is room for it, so that is not asked first."""
+        if not CAN_KEEP_LIMITS:
+            super().put(content)
+            return
+        self._leave_to_system()
+        try:
+            count = socket.socket.send(self, content, socket.MSG_DONTWAIT)
+        except BlockingIOError:
+            count = 0
+        if count < len(content):
+            self.sendall(memoryview(content)[count:])
+
+    def take(self, size: int) -> bytes:
+        """Wait for some bytes, at most so many; none at the end."""
+        if not CAN_KEEP_LIMITS:
+            return super().take(size)
+        limit = TIMEVAL.pack(*divmod(int(CALL.remaining() * 1e6) + 1, 1_000_000))
+        self.setsockopt(socket.SOL_SOCKET, socket.SO_RCVTIMEO, limit)
+        self._leave_to_system()
+        try:
+            return socket.socket.recv(self, size)
+        except BlockingIOError:
+            raise TimeoutError("the time of the call is over") from None
+
+    def _leave_to_system(self) -> None:
+        if self.gettimeout() is not None:  # setting it is a call of the system as well
+            self.settimeout(None)
 
 
 class TimedTlsSocket(_Timed, ssl.SSLSocket):

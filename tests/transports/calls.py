@@ -13,7 +13,7 @@ WAY = {"is_lean": False}  # how the tests' connections go; the fixture `way` has
 
 
 def connect(server: str, credential: str | None = None, **options) -> HttpConnection:
-    return HttpConnection(server, credential=lambda: credential, **WAY, **options)
+    return HttpConnection(server, credential=lambda: credential, **(WAY | options))
 
 
 def post(connection: HttpConnection, body: str = "{}", *, total: float = 5.0, connecting: float = 2.0) -> Answer:

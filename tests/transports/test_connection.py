@@ -6,7 +6,7 @@ import pytest
 
 from orbit_django.exceptions import ConfigurationError, PayloadError
 from orbit_django.transports import answers as answers_module
-from orbit_django.transports import kept as kept_module
+from orbit_django.transports import reading as reading_module
 from orbit_django.transports.connection import HttpConnection
 from tests.transports import wire
 from tests.transports.calls import SECRET, WAY, connect, failed, post
@@ -222,7 +222,7 @@ def test_an_error_quotes_nothing_of_what_the_caller_is_handling() -> None:
 
 
 def test_an_answer_without_end_is_cut_off(monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in (answers_module, kept_module):
+    for module in (answers_module, reading_module):
         monkeypatch.setattr(module, "MAX_BODY_BYTES", 100_000)
     with wire.serving(wire.answer(b"a" * 100_001)) as server:
         error = failed(connect(server.url))
