@@ -191,7 +191,7 @@ class Dialect(ABC):
             if isinstance(value, RawSQL):
                 marks.append(value.sql)
                 values.extend(value.params)
-            elif (type(value), value) in COMMON:
+            elif (type(value), value) in COMMON and not column.field.is_relation:
                 marks.append(COMMON[type(value), value])
             else:
                 marks.append(column.mark)
@@ -212,13 +212,18 @@ class Dialect(ABC):
 
     def _insert_if_absent(self, sql: str, record: IdempotencyRecord, values: list[Any]) -> Claimed:
         """Run an INSERT that gives back the new key or nothing."""
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql, values)
-            row = cursor.fetchone()
+        row = self._hot_row(sql, values)
         if row is None:
             return Claimed.PRESENT
         record.pk = row[0]
         return Claimed.NEW
+
+    def _hot_row(self, sql: str, values: list[Any]) -> tuple[Any, ...] | None:
+        """Run a statement that every task takes, inside its transaction; return the row that it gives back."""
+        with self.connection.cursor() as cursor:
+            cursor.execute(sql, values)
+            row: tuple[Any, ...] | None = cursor.fetchone()
+        return row
 
 
 class SavepointGuard(Dialect):

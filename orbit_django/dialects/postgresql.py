@@ -6,8 +6,10 @@ from typing import Any, ClassVar
 
 from django.db import models
 from django.db.models.expressions import RawSQL
+from django.db.utils import DatabaseError, OperationalError
 
 from orbit_django.dialects.base import Claimed, Dialect, table_of
+from orbit_django.dialects.prepared import UNPREPARED, Prepared
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 
 SAME_TRANSACTION = "xmin = pg_current_xact_id()::xid"  # the open one wrote the row
@@ -19,7 +21,7 @@ class PostgresqlDialect(Dialect):
 
     minimum = (14,)
     now_ms_sql = "(extract(epoch from statement_timestamp()) * 1000)::bigint"  # stable, so that it bounds an index
-    transient_codes: ClassVar[frozenset[Any]] = frozenset({"40001", "40P01", "55P03", "57014"})
+    transient_codes: ClassVar[frozenset[Any]] = frozenset({"40001", "40P01", "55P03", "57014", UNPREPARED})
 
     def claim(self, record: IdempotencyRecord, lease_seconds: float | None) -> Claimed:
         """Insert under an advisory lock that is only tried; no row means present or busy, ``lock`` tells which.
@@ -31,10 +33,10 @@ class PostgresqlDialect(Dialect):
         sql = (
             f"INSERT INTO {table_of(self.connection)} ({', '.join(names)}) SELECT {', '.join(marks)} "
             "FROM (SELECT %s::varchar AS key OFFSET 0) AS wanted "
-            "WHERE pg_try_advisory_xact_lock(hashtextextended(wanted.key, %s)) "
+            f"WHERE pg_try_advisory_xact_lock(hashtextextended(wanted.key, {LOCK_SEED})) "
             "ON CONFLICT DO NOTHING RETURNING id"
         )
-        return self._insert_if_absent(sql, record, [*values, record.key_hash, LOCK_SEED])
+        return self._insert_if_absent(sql, record, [*values, record.key_hash])
 
     def lock(self, key_hash: str) -> IdempotencyRecord | None:
         """Lock the row, skipping one that is locked."""
@@ -65,9 +67,7 @@ class PostgresqlDialect(Dialect):
             f"INSERT INTO {self.connection.ops.quote_name(message._meta.db_table)} ({', '.join(names)}) "
             f"SELECT {', '.join(marks)} FROM finished RETURNING id"
         )
-        with self.connection.cursor() as cursor:
-            cursor.execute(sql, [*given, record.pk, record.owner, *values])
-            row = cursor.fetchone()
+        row = self._hot_row(sql, [*given, record.pk, record.owner, *values])
         if row is not None:
             message.pk = row[0]
             message._state.db, message._state.adding = self.connection.alias, False
@@ -77,18 +77,54 @@ class PostgresqlDialect(Dialect):
         """Return the assignments of an UPDATE, and their values."""
         sets, values = [], []
         for column in self._layout(type(record)):
-            if column.attname in changes:
-                sets.append(f"{column.name} = %s")
-                values.append(column.field.get_db_prep_save(changes[column.attname], self.connection))
+            if column.attname not in changes:
+                continue
+            value = changes[column.attname]
+            sets.append(f"{column.name} = {'NULL' if value is None else '%s'}")
+            if value is not None:
+                values.append(column.field.get_db_prep_save(value, self.connection))
         return sets, values
 
     def prepare(self) -> None:
-        """Let the server notice within half a minute that this machine has vanished."""
+        """Let the server notice within half a minute that this machine has vanished, and keep what every task says."""
         with self.connection.cursor() as cursor:
             cursor.execute(
-                "SELECT set_config('tcp_keepalives_idle', '15', false),"
+                "SELECT pg_backend_pid(), set_config('tcp_keepalives_idle', '15', false),"
                 " set_config('tcp_keepalives_interval', '5', false), set_config('tcp_keepalives_count', '3', false)"
             )
+            self.keep_statements(cursor.fetchone()[0])
+
+    def keep_statements(self, backend_pid: int) -> None:
+        """Have the server keep the statements of every task, if this is a connection to the server itself.
+
+        A pooler that hands the server's connections around gives a client a process number of its own making. A
+        project that has decided about ``prepare_threshold`` is left with what it decided.
+        """
+        raw, is_decided = self.connection.connection, "prepare_threshold" in self.connection.settings_dict["OPTIONS"]
+        is_fit = hasattr(raw, "prepare_threshold") and raw.info.encoding == "utf-8"  # psycopg2 has no such way
+        is_known = hasattr(raw, "orbit_prepared")  # it comes out of a pool of the process
+        if is_fit and not is_known and not is_decided and raw.info.backend_pid == backend_pid:
+            raw.orbit_prepared = Prepared(self.connection.Database, raw)  # type: ignore[attr-defined]
+
+    def _hot_row(self, sql: str, values: list[Any]) -> tuple[Any, ...] | None:
+        """Run a kept statement, where no log and no wrapper of the project wants to see it; else say it in full.
+
+        In full, too, from the moment that somebody removed the kept ones.
+        """
+        wrapper = self.connection
+        prepared: Prepared | None = getattr(wrapper.connection, "orbit_prepared", None)
+        if prepared is None or wrapper.execute_wrappers or wrapper.queries_logged:
+            return super()._hot_row(sql, values)
+        wrapper.validate_thread_sharing()
+        wrapper.validate_no_broken_transaction()
+        try:
+            with wrapper.wrap_database_errors:
+                return prepared.run(sql, values)
+        except DatabaseError as error:
+            if self.code_of(error) != UNPREPARED:
+                raise
+            wrapper.connection.orbit_prepared = None
+            raise OperationalError(*error.args) from error.__cause__  # it passes: the same again will do
 
     def max_connections(self) -> int | None:
         """Return how many connections are left to others than superusers."""
