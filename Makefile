@@ -38,14 +38,14 @@ coverage: $(VENV)/.development  ## run the suite and tell which branches it left
 matrix:  ## run the suite under each Python with each line of Django; ARGS="--only 3.13-django-next -x"
 	@$(PYTHON) tests/matrix.py $(ARGS)
 
-check: $(VENV)/.development  ## linters, types, import walls, Django's checks, the wheel, the site
+check: $(VENV)/.development  ## linters, types, import walls, Django's checks, sdist and wheel, the site
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 	$(BIN)/python manage.py check --fail-level WARNING
 	$(BIN)/python manage.py makemigrations --check --dry-run
-	$(BIN)/python tests/check_wheel.py
+	$(BIN)/python tests/check_package.py
 	@$(MAKE) --no-print-directory docs
 
 format: $(VENV)/.development  ## let ruff repair and format what it can

@@ -36,8 +36,9 @@ NETWORK_ROOMS = (
 )
 
 LAYOUT = {
-    ".ci", ".editorconfig", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "Makefile", "README.md",
-    "benchmarks", "docs", "example_project", "manage.py", "orbit_django", "pyproject.toml", "requirements", "tests",
+    ".ci", ".editorconfig", ".gitignore", "CHANGELOG.md", "CONTRIBUTING.md", "LICENSE", "MANIFEST.in", "Makefile",
+    "README.md", "benchmarks", "docs", "example_project", "manage.py", "orbit_django", "pyproject.toml", "requirements",
+    "tests",
 }  # fmt: skip
 
 UNFINISHED = re.compile(rb"\b(TO" rb"DO|FIX" rb"ME|X" rb"XX)\b")
