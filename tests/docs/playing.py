@@ -130,8 +130,10 @@ class Reader:
 
     def _see(self, block: Block) -> None:
         expected = self._text(block)
+        goes_on = any(self._last == terminal.said for terminal in self.terminals.values())
+        shows = is_among if goes_on else is_all
         try:
-            wait_for(lambda: is_shown(expected, self._last()), WAIT_SECONDS)
+            wait_for(lambda: shows(expected, self._last()), WAIT_SECONDS)
         except AssertionError:
             raise AssertionError(f"{block} shows\n{expected}\nbut this was seen\n{self._last()}") from None
 
@@ -143,11 +145,24 @@ class Reader:
             assert code == 0, f"{name} ended with {code}\n{self.terminals[name].said()}"
 
 
-def is_shown(expected: str, seen: str) -> bool:
+def is_among(expected: str, seen: str) -> bool:
     """Return whether each expected line is among the lines seen, in this order; `…` stands for anything."""
-    lines = iter(" ".join(line.split()) for line in seen.splitlines())
-    patterns = [".*".join(map(re.escape, " ".join(line.split()).split("…"))) for line in expected.splitlines()]
-    return all(any(re.fullmatch(pattern, line) for line in lines) for pattern in patterns)
+    lines = iter(_lines(seen))
+    return all(any(_fits(pattern, line) for line in lines) for pattern in _lines(expected))
+
+
+def is_all(expected: str, seen: str) -> bool:
+    """Return whether the lines seen are those expected, and no others."""
+    patterns, lines = _lines(expected), _lines(seen)
+    return len(patterns) == len(lines) and all(map(_fits, patterns, lines))
+
+
+def _lines(text: str) -> list[str]:
+    return [line for line in (" ".join(each.split()) for each in text.splitlines()) if line]
+
+
+def _fits(pattern: str, line: str) -> bool:
+    return re.fullmatch(".*".join(map(re.escape, pattern.split("…"))), line) is not None
 
 
 def ports(*usual: int) -> dict[str, str]:

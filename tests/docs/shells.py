@@ -7,6 +7,7 @@ from collections.abc import Iterator
 from django.core.management import get_commands, load_command_class
 from django.core.management.base import CommandError, CommandParser
 
+from tests.docs.listing import actions
 from tests.docs.pages import text_of
 
 # Programs of others that the pages use; a word that is none of these is a slip of the pen.
@@ -74,4 +75,7 @@ def parser_of(name: str) -> CommandParser:
     app = get_commands()[name]
     command = load_command_class(app, name) if isinstance(app, str) else app
     command._called_from_command_line = False
-    return command.create_parser("manage.py", name)
+    parser = command.create_parser("manage.py", name)
+    for each in (parser, *actions(parser).values()):
+        each.allow_abbrev = False  # half an option is a slip of the pen
+    return parser

@@ -26,6 +26,7 @@ from orbit_django.contracts import Catalog, read
 from orbit_django.embedded.callers import read_identities
 from orbit_django.tasks import registry
 from tests.docs import shells
+from tests.docs.listing import actions
 from tests.docs.pages import ALL, ROOT, Block, blocks, every_block, text_of
 from tests.test_readme import SETTINGS
 
@@ -148,8 +149,6 @@ def test_commands_within_sentences(page: str) -> None:
 
 def text_of_options(name: str) -> list[str]:
     """Return every option of a command and of its actions."""
-    from tests.docs.listing import actions
-
     parser = shells.parser_of(name)
     every = [parser, *actions(parser).values()]
     return [option for each in every for action in each._actions for option in action.option_strings]
@@ -179,6 +178,7 @@ def test_the_readme_has_no_block_that_nobody_plays() -> None:
     ("text", "fault"),
     [
         ("python manage.py orbit_worker --procesess 2", "manage.py orbit_worker --procesess 2: "),
+        ("python manage.py orbit_worker --process 2", "manage.py orbit_worker --process 2: "),
         ("python manage.py orbit_wroker", "manage.py orbit_wroker: no such command"),
         ("make demos", "make demos: no such target"),
         ("cd x && pyhton manage.py check > y", "pyhton: not a program that the pages use"),

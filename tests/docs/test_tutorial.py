@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from tests.docs.pages import Block, blocks
-from tests.docs.playing import Reader, inside, is_shown, ports
+from tests.docs.playing import Reader, inside, is_all, is_among, ports
 
 PAGE = "docs/tutorial.md"
 ADMIN = """
@@ -51,7 +51,9 @@ def test_whoever_follows_the_tutorial_pays_once(reader: Reader) -> None:
 
 
 def test_what_is_shown_is_told_from_what_is_not() -> None:
-    assert is_shown("a … c\n1 passed in …\n", "before\na  b c\n1 passed in 2 s\n")
-    assert not is_shown("a\nb\n", "b\na\n")
-    assert not is_shown("a\n", "ab\n")
-    assert not is_shown("a…\n", "")
+    assert is_among("a … c\n1 passed in …\n", "before\na  b c\n1 passed in 2 s\n")
+    assert not is_among("a\nb\n", "b\na\n")
+    assert not is_among("a\n", "ab\n")
+    assert is_all("a … c\n", "a  b c\n")
+    assert not is_all("a\nb\n", "a\nb\nb\n")
+    assert not is_all("a\n", "")
