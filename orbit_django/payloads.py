@@ -24,6 +24,10 @@ MAX_DEPTH = 100  # strict parsers commonly stop at 128 levels; the body adds its
 MAX_BITS = 14_284  # Python itself neither writes nor reads numbers with more than 4300 digits
 CUT_MARK = " […]"
 _default: Callable[[Any], Any] = DjangoJSONEncoder().default
+# ``json.dumps`` makes an encoder for each text that is not written in its own way.
+_ascii = json.JSONEncoder(allow_nan=False, separators=(",", ":"))
+_unescaped = json.JSONEncoder(ensure_ascii=False, allow_nan=False, separators=(",", ":"))
+_quoted: Callable[[str], str] = json.encoder.encode_basestring_ascii
 
 
 def plain(value: Any, path: str = "$", depth: int = 0) -> Any:
@@ -102,7 +106,7 @@ def compact(value: Any, *, is_ascii: bool = True) -> str:
 
     ASCII by default: such a text survives every database encoding, U+0000 included.
     """
-    return json.dumps(value, ensure_ascii=is_ascii, allow_nan=False, separators=(",", ":"))
+    return (_ascii if is_ascii else _unescaped).encode(value)
 
 
 def encode_output(value: dict[str, Any], limit: int, token: str = "") -> str:
@@ -166,6 +170,8 @@ def fingerprint(value: Any) -> str:
             sha.update(b"{%d," % len(item))
             for name in sorted(item):
                 waiting += (item[name], name)
+        elif isinstance(item, str):
+            sha.update(_quoted(item).encode() + b",")
         else:
             is_whole = isinstance(item, float) and item.is_integer()
             sha.update(json.dumps(int(item) if is_whole else item).encode() + b",")

@@ -240,7 +240,7 @@ def _text(fields: Mapping[str, Any], name: str, *, is_filled: bool = False) -> s
 def _secret(fields: Mapping[str, Any], name: str) -> str:
     """Return a text that is to be kept and echoed as it is; it stays out of the error."""
     value = _text(fields, name, is_filled=True)
-    if "\0" in value or any("\ud800" <= char <= "\udfff" for char in value):
+    if "\0" in value or (not value.isascii() and any("\ud800" <= char <= "\udfff" for char in value)):
         raise PayloadError(f"$.{name}", "holds a character that no request can carry")
     return value
 

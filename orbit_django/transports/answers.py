@@ -6,6 +6,7 @@ length is bounded before they go into an error.
 
 from __future__ import annotations
 
+import codecs
 import json
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
@@ -19,6 +20,8 @@ PLAIN_REFUSALS = (400, 413, 415, 422)  # the runtime sends these as plain text, 
 TEXT_LIMIT = 500  # characters of an answer's text that an error keeps
 CODE_LIMIT = 100
 PAGE = "with an HTML page"
+PAGE_MARKS = (b"<!doctype html", b"<html")
+LONGEST_MARK = 14
 NO_RUNTIME = "no ORBIT runtime is there; look at SERVER"
 MAX_BODY_BYTES = 64 * 1024 * 1024
 READ_LIMIT = 65_536  # bytes of an answer that are looked at for its text
@@ -78,8 +81,9 @@ class Answer:
         return self.status in PLAIN_REFUSALS and VERSION_HEADER in self.headers
 
     def _is_page(self) -> bool:
-        is_said = "html" in self.headers.get("content-type", "").lower()
-        return is_said or self.body[:READ_LIMIT].lstrip().lower().startswith((b"<!doctype html", b"<html"))
+        if "html" in self.headers.get("content-type", "").lower():
+            return True
+        return self.body[:READ_LIMIT].lstrip()[:LONGEST_MARK].lower().startswith(PAGE_MARKS)
 
     def _text(self) -> str:
         return self.body[:READ_LIMIT].decode("utf-8", "replace") or "no text"
@@ -97,11 +101,14 @@ def whole(pieces: Iterable[bytes]) -> bytes:
 
 def read_json(body: bytes) -> Any:
     """Decode strictly; a byte order mark is let pass, since it changes no value."""
-    return json.loads(body.decode("utf-8-sig"), parse_constant=_refuse)
+    return _decoder.decode(body.removeprefix(codecs.BOM_UTF8).decode())
 
 
 def _refuse(literal: str) -> NoReturn:
     raise ValueError(f"{literal} is not JSON")
+
+
+_decoder = json.JSONDecoder(parse_constant=_refuse)  # ``json.loads`` would make one for each text
 
 
 def _shown(text: str, limit: int) -> str:

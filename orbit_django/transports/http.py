@@ -9,7 +9,7 @@ import json
 import logging
 import threading
 from collections.abc import Callable
-from functools import partial
+from functools import lru_cache, partial
 from http import HTTPStatus
 from typing import Any, TypeVar
 
@@ -59,8 +59,9 @@ class HttpTransport:
     def poll(self, session_id: str, wait_ms: int) -> Assignment | None:
         """Wait up to ``wait_ms`` for a task; None when there was none (O060 to O067)."""
         wait_ms = min(max(wait_ms, 1), MAX_WAIT_MS)
-        body = json.dumps({"worker_session_id": session_id, "wait_ms": wait_ms})
-        answer = self._post("/v1/workers/poll", body, wait_ms / 1000 + POLL_EXTRA_SECONDS, is_frequent=True)
+        answer = self._post(
+            "/v1/workers/poll", _poll_body(session_id, wait_ms), wait_ms / 1000 + POLL_EXTRA_SECONDS, is_frequent=True
+        )
         if answer.status == HTTPStatus.NO_CONTENT:
             return None
         self._check_session(answer)
@@ -123,6 +124,11 @@ class HttpTransport:
 
     def _failure(self, answer: Answer, report: str) -> TransportError:
         return answer.failure(lambda text: self._connection.redact(text, _token(report)))
+
+
+@lru_cache(maxsize=4)
+def _poll_body(session_id: str, wait_ms: int) -> str:
+    return json.dumps({"worker_session_id": session_id, "wait_ms": wait_ms})
 
 
 def _session_body(session_id: str) -> str:

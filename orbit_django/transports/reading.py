@@ -28,8 +28,11 @@ EMPTY = (HTTPStatus.NO_CONTENT, HTTPStatus.NOT_MODIFIED)
 class Fields(Mapping[str, str]):
     """The header of an answer, whose names are looked up without regard to case; of two, the last one stays."""
 
-    def __init__(self) -> None:
+    def __init__(self, lines: Iterable[str]) -> None:
         self._values: dict[str, str] = {}
+        for line in lines:
+            name, _, value = line.partition(":")
+            self._values[name.lower()] = value.strip()
 
     def __getitem__(self, name: str) -> str:
         return self._values[name.lower()]
@@ -43,11 +46,6 @@ class Fields(Mapping[str, str]):
     def get(self, name: str, default: Any = None) -> Any:
         """Return a value, or the default."""
         return self._values.get(name.lower(), default)
-
-    def add(self, line: str) -> None:
-        """Take one line."""
-        name, _, value = line.partition(":")
-        self._values[name.lower()] = value.strip()
 
     @property
     def is_closing(self) -> bool:
@@ -79,9 +77,7 @@ def _at_once(begun: bytes) -> tuple[Answer, bool] | None:
     line = STATUS.fullmatch(first)
     if not end or line is None or len(lines) >= MAX_FIELDS or head.count(b"\n") != len(lines):
         return None
-    fields = Fields()
-    for each in lines:
-        fields.add(each)
+    fields = Fields(lines)
     if "transfer-encoding" in fields or "content-encoding" in fields:
         return None
     status = int(line[1])
@@ -142,14 +138,14 @@ class _Response(HTTPResponse):
 
 def _fields(stream: IO[bytes]) -> Fields:
     """Read the lines of a header; raise HTTPException when they are none, or too many."""
-    fields = Fields()
+    lines: list[str] = []
     for _ in range(MAX_FIELDS):
         line = stream.readline(MAX_LINE_BYTES + 1)
         if len(line) > MAX_LINE_BYTES:
             raise LineTooLong("header line")
         if line in (b"\r\n", b"\n", b""):
-            return fields
-        fields.add(line.decode("latin-1").rstrip("\r\n"))
+            return Fields(lines)
+        lines.append(line.decode("latin-1").rstrip("\r\n"))
     raise HTTPException(f"more than {MAX_FIELDS} header lines")
 
 

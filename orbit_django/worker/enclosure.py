@@ -8,7 +8,8 @@ from __future__ import annotations
 
 import contextvars
 import logging
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from enum import IntEnum
 from types import TracebackType
 from typing import Any, Self
@@ -36,7 +37,7 @@ class Enclosure:
 
     def __init__(self, using: str) -> None:
         self._using = using
-        self._stack = ExitStack()
+        self._opened: AbstractContextManager[None] = nullcontext()
         self._blocks: list[Any] = []
         self._hooks: list[Any] = []
         self._is_committed = False
@@ -47,10 +48,9 @@ class Enclosure:
         """Open the transaction."""
         connection = self._connection = connections[self._using]
         self._is_outermost = not connection.in_atomic_block
-        with ExitStack() as stack:
-            stack.enter_context(dialect_of(self._using).writing())
-            stack.enter_context(transaction.atomic(self._using))
-            self._stack = stack.pop_all()
+        opened = _transaction(self._using)
+        opened.__enter__()
+        self._opened = opened
         connection.errors_occurred = False
         return self
 
@@ -63,7 +63,7 @@ class Enclosure:
             self.phase = Phase.COMMIT
         self._restore()
         self.had_errors = self._connection.errors_occurred
-        self._stack.__exit__(kind, error, trace)
+        self._opened.__exit__(kind, error, trace)
         if is_finished and self._is_outermost and not self._is_committed:
             raise TransactionEndedError("the transaction was rolled back when it should have been committed")
 
@@ -123,3 +123,9 @@ class Enclosure:
 
     def _committed(self) -> None:
         self._is_committed = True
+
+
+@contextmanager
+def _transaction(using: str) -> Iterator[None]:
+    with dialect_of(using).writing(), transaction.atomic(using):
+        yield

@@ -56,7 +56,8 @@ class Filing:
             return
         message.status = OutboxMessage.Status.DELIVERED  # nobody here sends it again
         self._answered.append(message)
-        self._news.set()
+        if not self._news.is_set():  # else its thread has not looked yet
+            self._news.set()
 
     def write(self, write: Callable[[], object]) -> bool:
         """Write at once; what the database does not take now is kept until it does."""

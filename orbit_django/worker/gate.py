@@ -38,4 +38,4 @@ class DatabaseGate:
 
     def wait(self, seconds: float) -> bool:
         """Wait until open, at most that long; return whether it is."""
-        return self._open.wait(seconds)
+        return self._open.is_set() or self._open.wait(seconds)  # the latter takes a lock

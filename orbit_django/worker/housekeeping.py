@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
+from collections.abc import Iterable
 from typing import Any
 
 from django.db import connections
@@ -14,7 +15,11 @@ REST_SECONDS = 5.0  # a connection that was well so lately is not asked again wh
 
 def before_task() -> None:
     """Drop connections that are broken or too old; never inside somebody's transaction."""
-    for connection in connections.all(initialized_only=True):
+    _tidy(connections.all(initialized_only=True))
+
+
+def _tidy(opened: Iterable[BaseDatabaseWrapper]) -> None:
+    for connection in opened:
         if connection.in_atomic_block:
             continue
         connection.queries_log.clear()
@@ -35,10 +40,11 @@ def _spare_checks(connection: BaseDatabaseWrapper, *, had_errors: bool) -> None:
 
 def after_task() -> list[str]:
     """Leave nothing of a task behind; return the aliases on which it had left a transaction open."""
-    left = [connection.alias for connection in connections.all(initialized_only=True) if has_transaction(connection)]
+    opened = connections.all(initialized_only=True)
+    left = [connection.alias for connection in opened if has_transaction(connection)]
     for alias in left:
         end_left(alias)
-    before_task()
+    _tidy(connections.all(initialized_only=True) if left else opened)
     return left
 
 

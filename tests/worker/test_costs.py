@@ -1,9 +1,12 @@
 """What one task costs in statements: counts, so that a change which adds one is seen."""
 
+import logging
+
 import pytest
 from django.db import connection
 from django.test.utils import CaptureQueriesContext
 
+from orbit_django.logs import redacting
 from orbit_django.worker.relay import Relay
 from tests.ledger import Desk, charge
 from tests.worker.relaying import World, earn
@@ -62,3 +65,16 @@ def test_an_idle_relay_asks_once_in_three_seconds(monkeypatch: pytest.MonkeyPatc
     with CaptureQueriesContext(connection) as captured:
         assert relay.step() == 3.0
     assert words(captured) == ["SELECT"]
+
+
+@pytest.mark.parametrize("text", ["nothing to hide", "a secret"])
+def test_a_log_line_is_searched_for_secrets_once(text: str) -> None:
+    searched: list[str] = []
+
+    def redact(given: str) -> str:
+        searched.append(given)
+        return given.replace("secret", "****")
+
+    with redacting(redact):
+        logging.getLogger("orbit_django.worker.relay").error("told", extra={"one": text, "two": 2})
+    assert len(searched) == 1
