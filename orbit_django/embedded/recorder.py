@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import threading
 import time
+from collections import deque
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
@@ -39,10 +40,10 @@ class Exchange:
 
 
 class Recorder:
-    """Keeps the exchanges in the order in which the requests came."""
+    """Keeps the exchanges in the order in which the requests came; with ``most``, the last so many."""
 
-    def __init__(self) -> None:
-        self._exchanges: list[Exchange] = []
+    def __init__(self, most: int | None = None) -> None:
+        self._exchanges: deque[Exchange] = deque(maxlen=most)
         self._changed = threading.Condition()
 
     @property

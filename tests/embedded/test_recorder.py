@@ -13,6 +13,13 @@ def exchange(call: str = "poll", at: float = 1.0) -> Exchange:
     return Exchange(at, "POST", f"/v1/workers/{call}", call, {}, b"{}")
 
 
+def test_a_log_can_be_kept_short() -> None:
+    recorder = Recorder(2)
+    for call in ("poll", "fail", "complete"):
+        recorder.begin(exchange(call))
+    assert [one.call for one in recorder.exchanges] == ["fail", "complete"]
+
+
 def test_every_request_is_in_the_log_and_no_credential() -> None:
     recorder = Recorder()
     with EmbeddedRuntime(read(GREET), token="admin-secret", max_body=500, recorder=recorder) as runtime:

@@ -8,11 +8,13 @@ from argparse import ArgumentParser, RawDescriptionHelpFormatter
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from orbit_django.embedded.recorder import Recorder
 from orbit_django.embedded.weave.faults import Faults, explain, parse_fault
 from orbit_django.embedded.weave.platform import CLIENTS, ENVIRONMENT, LEASE_SECONDS, PROJECT, SECRET, TENANT
 from orbit_django.embedded.weave.server import LEVELS, EmbeddedWeave
 from orbit_django.exceptions import ConfigurationError
 
+MOST_LOGGED = 1_000  # requests; a worker asks four times a second, all day
 OPTIONS: dict[str, dict[str, Any]] = {
     "--host": {"default": "127.0.0.1", "help": "address to listen on (default: %(default)s)"},
     "--port": {
@@ -71,6 +73,7 @@ def server_of(options: Mapping[str, Any]) -> EmbeddedWeave:
         token_seconds=options["token_seconds"],
         limits=LEVELS[options["refusals"]],
         faults=Faults(*map(parse_fault, options["fault"])),
+        recorder=Recorder(MOST_LOGGED),
     )
 
 

@@ -15,11 +15,12 @@ import pytest
 from orbit_django.clock import FixedClock
 from orbit_django.embedded.store import Event, SqliteStore
 from orbit_django.embedded.weave.entry import parser, server_of
+from orbit_django.embedded.weave.platform import ENVIRONMENT, PROJECT, TENANT
 from orbit_django.embedded.weave.server import EmbeddedWeave
 from orbit_django.exceptions import ConfigurationError
 from tests import house
-from tests.embedded.weave.scene import Scene, capability
-from tests.embedded.wire import Client
+from tests.embedded.weave.scene import DIGEST, MAIL, Scene, capability
+from tests.embedded.wire import Client, Reply
 
 ONE = "00000000-0000-4000-8000-000000000001"
 
@@ -35,10 +36,15 @@ class Process:
     def control(self, name: str, /, **members: Any) -> Any:
         return self.client.post(f"/control/{name}", members).json["result"]
 
-    def close(self) -> None:
+    def post(self, path: str, body: Any, who: str = "worker") -> Reply:
+        headers = {"authorization": f"Bearer {self.control('issue_token', name=who)}"}
+        scope = f"/api/v1/tenants/{TENANT}/projects/{PROJECT}/environments/{ENVIRONMENT}"
+        return self.client.send("POST", scope + path, json.dumps(body).encode(), headers)
+
+    def close(self, number: int = signal.SIGTERM) -> None:
         self.client.close()
-        self.child.send_signal(signal.SIGTERM)
-        assert self.child.wait(20) == 0
+        self.child.send_signal(number)
+        assert self.child.wait(20) == (0 if number == signal.SIGTERM else -number)
         self.child.stdout.close()
 
 
@@ -50,22 +56,38 @@ def process() -> Iterator[Process]:
 
 
 def test_a_process_can_be_controlled_over_http(process: Process) -> None:
-    token = process.control("issue_token", name="deployer")
-    tenant, project, environment = (f"00000000-0000-4000-8000-00000000000{number}" for number in (1, 2, 3))
-    path = f"/api/v1/tenants/{tenant}/projects/{project}/environments/{environment}/worker-releases"
-    body = json.dumps({"image_digest": "sha256:" + "a" * 64, "capabilities": [capability()]}).encode()
-    reply = process.client.send("POST", path, body, {"authorization": f"Bearer {token}"})
+    body = {"image_digest": DIGEST, "capabilities": [capability()]}
+    reply = process.post("/worker-releases", body, "deployer")
     task_id = process.control("create_task", capability="mail.send@1.0.0", input={"n": 1})
 
     assert reply.status == 201
     assert process.control("task", task_id=task_id)["status"] == "ready"
     assert process.control("releases")[0]["id"] == reply.json["id"]
     (seen,) = process.control("log")
-    assert (seen["call"], seen["status"], base64.b64decode(seen["body"])) == ("admit", 201, body)
+    assert (seen["call"], seen["status"], base64.b64decode(seen["body"])) == ("admit", 201, json.dumps(body).encode())
     assert base64.b64decode(seen["answer"]) == reply.body
-    assert token not in str(seen)
+    assert seen["headers"]["authorization"] == "Bearer ***"
     process.control("fault", text="status:admit:500")
-    assert process.client.send("POST", path, body, {"authorization": f"Bearer {token}"}).status == 500
+    assert process.post("/worker-releases", body, "deployer").status == 500
+
+
+def test_a_killed_process_loses_nothing(tmp_path: Path) -> None:
+    process = Process("--db", str(tmp_path / "weave.db"))
+    body = {"image_digest": DIGEST, "capabilities": [capability()]}
+    release_id = process.post("/worker-releases", body, "deployer").json["id"]
+    registration = {"release_id": release_id, "task_types": [MAIL], "capacity": 2}
+    worker_id = process.post("/workers", registration).json["id"]
+    for _ in range(2):
+        process.control("create_task", capability=MAIL)
+    leases = process.post("/tasks/claim", {"worker_id": worker_id, "limit": 2}).json
+    done = [{"lease": lease["proof"], "completion_id": ONE, "output": {"n": 1}} for lease in leases]
+    receipt = process.post("/tasks/complete", done[0])
+    process.close(signal.SIGKILL)
+
+    process = Process("--db", str(tmp_path / "weave.db"))
+    assert process.post("/tasks/complete", done[0]).body == receipt.body
+    assert process.post("/tasks/complete", done[1]).json["status"] == "completed"
+    process.close()
 
 
 def test_a_wrong_control_is_said(scene: Scene) -> None:
