@@ -77,8 +77,7 @@ class Settlement:
         return is_over and attempt.state == "control_revoked" and attempt.generation == task.generation
 
     def _may_settle(self, task: Task, attempt: Attempt) -> bool:
-        run = self._runs.of(task)
-        return run.status not in OVER and not run.is_blocked and self._leases.is_live(task, attempt)
+        return self._runs.of(task).status not in OVER and self._leases.is_live(task, attempt)
 
     def _schemas(self, task: Task) -> tuple[Any, Any]:
         """Return the output schemas of the Action and of the capability."""

@@ -85,6 +85,8 @@ def test_members_of_an_answer_can_be_replaced(scene: Scene) -> None:
 def test_a_refusal_is_not_spoiled(scene: Scene) -> None:
     scene.faults.add("garbage", "*", times=None)
     assert is_problem(scene.post("/tasks/claim", {}), 422, "WV-VALIDATION")
+    reply = scene.client.send("POST", "/oauth/token", b"grant_type=client_credentials")
+    assert (reply.status, reply.json) == (401, {"error": "invalid_client"})
 
 
 @pytest.mark.parametrize("kind", ["hold", "delay"])

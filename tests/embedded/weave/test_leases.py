@@ -80,6 +80,19 @@ def test_all_attempts_share_the_deadline_and_the_operation_key(scene: Scene) -> 
     assert scene.complete(second).status == 200
 
 
+def test_an_attempt_that_was_overtaken_has_no_rights_though_its_time_is_not_over(scene: Scene) -> None:
+    first = scene.ready().lease(retry={"maxAttempts": 2})
+    scene.fail(first, "TRANSIENT")
+    scene.weave.recover()
+    scene.weave.advance(1)
+    (second,) = scene.claim().json
+
+    assert second["proof"]["generation"] == 2
+    assert is_problem(scene.heartbeat(first), 409, "WV-LEASE")
+    assert is_problem(scene.complete(first), 409, "WV-LEASE")
+    assert scene.heartbeat(second).status == 200
+
+
 def test_a_claim_brings_up_to_its_limit_in_the_order_of_ids(scene: Scene) -> None:
     made = sorted(scene.ready().create() for _ in range(5))
     first, second = scene.claim(2).json, scene.claim(100).json

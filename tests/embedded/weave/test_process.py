@@ -16,10 +16,10 @@ from orbit_django.clock import FixedClock
 from orbit_django.embedded.store import Event, SqliteStore
 from orbit_django.embedded.weave.entry import parser, server_of
 from orbit_django.embedded.weave.platform import ENVIRONMENT, PROJECT, TENANT
-from orbit_django.embedded.weave.server import EmbeddedWeave
+from orbit_django.embedded.weave.server import EmbeddedWeave, handler
 from orbit_django.exceptions import ConfigurationError
 from tests import house
-from tests.embedded.weave.scene import DIGEST, MAIL, Scene, capability
+from tests.embedded.weave.scene import DIGEST, MAIL, Scene, capability, is_problem
 from tests.embedded.wire import Client, Reply
 
 ONE = "00000000-0000-4000-8000-000000000001"
@@ -101,6 +101,11 @@ def test_a_wrong_control_is_said(scene: Scene) -> None:
     assert scene.client.post("/control/clear_faults", {}).status == 200
     assert scene.client.post("/control/clear_log", {}).status == 200
     assert scene.client.post("/control/log", {}).json == {"result": []}
+
+
+def test_only_this_machine_controls(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(handler, "_LOOPBACK", ("10.",))  # the test's own address counts as a stranger's
+    assert is_problem(scene.client.post("/control/tasks", {}), 403, "WV-FORBIDDEN")
 
 
 def test_a_restart_keeps_releases_leases_and_receipts(tmp_path: Path) -> None:
