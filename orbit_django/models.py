@@ -14,6 +14,9 @@ from django.db.models import Exists, OuterRef, Q
 
 from orbit_django.payloads import cut
 
+# One index finds whole texts and their beginnings on PostgreSQL, for which `db_index` would make two; others ignore it.
+BEGINNINGS = ["varchar_pattern_ops"]
+
 
 class IdempotencyRecordQuerySet(models.QuerySet["IdempotencyRecord"]):
     """States of records as adjectives."""
@@ -56,9 +59,7 @@ class IdempotencyRecord(models.Model):
         SUCCEEDED = "succeeded"
         FAILED = "failed"
 
-    key_hash = models.CharField(
-        max_length=64, unique=True, help_text="Digest of task name, step kind and key: what identifies the record."
-    )
+    key_hash = models.CharField(max_length=64, help_text="Digest of task name, step kind and key: the identity.")
     task_name = models.TextField(help_text="The task that the key belongs to.")
     step_kind = models.CharField(max_length=16, help_text="Plain step, compensation, or step of a handler block.")
     idempotency_key = models.TextField(help_text="The key as the runtime sent it.")
@@ -66,7 +67,7 @@ class IdempotencyRecord(models.Model):
     input_hash = models.CharField(max_length=64, help_text="Digest of the input's value.")
     status = models.CharField(max_length=16, choices=Status.choices, help_text="Where the record stands.")
     attempt = models.BigIntegerField(help_text="The attempt that runs, or that the stored outcome belongs to.")
-    execution_id = models.CharField(max_length=255, db_index=True, help_text="The execution, cut to fit.")
+    execution_id = models.CharField(max_length=255, help_text="The execution, cut to fit.")
     step_id = models.CharField(max_length=255, help_text="The step, cut to fit.")
     workflow = models.CharField(max_length=255, help_text="The workflow, cut to fit.")
     output = models.TextField(null=True, help_text="The stored success: JSON text.")  # noqa: DJ001  (not the empty text)
@@ -87,7 +88,11 @@ class IdempotencyRecord(models.Model):
     class Meta:
         default_permissions = ("view",)
         permissions = [("forget_idempotencyrecord", "Can forget idempotency record, so that its handler runs again")]
-        indexes = [models.Index(fields=["finished_at"], name="orbit_record_finished")]
+        constraints = [models.UniqueConstraint(fields=["key_hash"], name="orbit_record_key")]
+        indexes = [
+            models.Index(fields=["execution_id"], name="orbit_record_execution_id", opclasses=BEGINNINGS),
+            models.Index(fields=["finished_at"], name="orbit_record_finished"),
+        ]
 
     def __str__(self) -> str:
         return cut(f"{self.task_name} {self.idempotency_key}", 120)
@@ -153,13 +158,9 @@ class OutboxMessage(models.Model):
     )
     token_hash = models.CharField(max_length=64, help_text="Digest of the token.")
     kind = models.CharField(max_length=16, choices=Kind.choices, help_text="The call that is made.")
-    body = models.TextField(
-        blank=True, help_text="The exact request body; empty when it is the record's output under this token."
-    )
+    body = models.TextField(blank=True, help_text="The exact request body; empty when the record has the output.")
     status = models.CharField(max_length=16, choices=Status.choices, help_text="Where the message stands.")
-    due_at = models.BigIntegerField(
-        null=True, help_text="When to send, or when a sender's hold ends: milliseconds by the database's clock."
-    )
+    due_at = models.BigIntegerField(null=True, help_text="When a hold or a rest ends: ms by the database's clock.")
     sender = models.CharField(max_length=64, blank=True, help_text="Random mark of the sender that holds it now.")
     attempts = models.IntegerField(default=0, help_text="How often it was sent.")
     accepted = models.BooleanField(null=True, help_text="The runtime's answer: did the report change the step?")
@@ -170,7 +171,7 @@ class OutboxMessage(models.Model):
     last_status = models.IntegerField(null=True, help_text="Status, in HTTP's numbers, that blocked or refused it.")
     declined_by = models.CharField(max_length=64, blank=True, help_text="The binding that cannot carry it.")
     attempt = models.BigIntegerField(default=1, help_text="The attempt that is reported.")
-    execution_id = models.CharField(max_length=255, blank=True, db_index=True, help_text="The execution, cut to fit.")
+    execution_id = models.CharField(max_length=255, blank=True, help_text="The execution, cut to fit.")
     worker_id = models.CharField(max_length=255, help_text="The worker that earned it.")
     server = models.CharField(max_length=255, help_text="The runtime that waits for it.")
     created_at = models.DateTimeField(help_text="When the outcome was committed.")
@@ -183,6 +184,7 @@ class OutboxMessage(models.Model):
         permissions = [("redeliver_outboxmessage", "Can deliver again"), ("requeue_outboxmessage", "Can requeue")]
         constraints = [models.UniqueConstraint(fields=["token_hash", "kind"], name="orbit_message_token_kind")]
         indexes = [
+            models.Index(fields=["execution_id"], name="orbit_message_execution_id", opclasses=BEGINNINGS),
             models.Index(fields=["due_at"], name="orbit_message_due"),
             models.Index(fields=["settled_at"], name="orbit_message_settled"),
         ]
@@ -278,9 +280,7 @@ class WorkflowStart(models.Model):
     input = models.TextField(help_text="JSON text of the input, sent as it is.")
     input_hash = models.CharField(max_length=64, help_text="Digest of the input's value.")
     status = models.CharField(max_length=16, choices=Status.choices, help_text="Where the start stands.")
-    due_at = models.BigIntegerField(
-        null=True, db_index=True, help_text="When to send: milliseconds by the database's clock."
-    )
+    due_at = models.BigIntegerField(null=True, db_index=True, help_text="When to send: ms by the database's clock.")
     sender = models.CharField(max_length=64, blank=True, help_text="Random mark of the sender that holds it now.")
     attempts = models.IntegerField(default=0, help_text="How often it was sent.")
     last_error = models.TextField(blank=True, help_text="What the latest try ran into.")

@@ -160,3 +160,24 @@ def test_a_connection_that_is_gone_is_known_as_such(dialect: PostgresqlDialect) 
     with pytest.raises(OperationalError) as caught:
         dialect._hot_row("SELECT %s::int", [1])
     assert dialect.is_connection_lost(caught.value)
+
+
+@pytest.mark.parametrize(("model", "count"), [(IdempotencyRecord, 4), (OutboxMessage, 6)])
+def test_a_task_pays_for_so_many_indexes(
+    dialect: PostgresqlDialect, model: type[IdempotencyRecord | OutboxMessage], count: int
+) -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT indexname FROM pg_indexes WHERE tablename = %s", [model._meta.db_table])
+        found = cursor.fetchall()
+    assert len(found) == count, found
+
+
+@pytest.mark.parametrize("model", [IdempotencyRecord, OutboxMessage])
+def test_one_index_finds_executions_and_beginnings_of_their_ids(
+    dialect: PostgresqlDialect, model: type[IdempotencyRecord | OutboxMessage]
+) -> None:
+    rows = model._default_manager.values("pk")
+    with transaction.atomic(), connection.cursor() as cursor:
+        cursor.execute("SET LOCAL enable_seqscan = off")
+        for found in (rows.filter(execution_id="e1"), rows.filter(execution_id__startswith="exec-")):
+            assert "_execution_id on" in found.explain()
