@@ -22,7 +22,7 @@ _HOW_TO_BEGIN = "write <app>/tasks_orbit.py with a @task handler and list the ap
 
 def register() -> None:
     """Make the checks known to Django."""
-    for check in (check_settings, check_keys, check_handlers, check_contracts, check_routers):
+    for check in (check_settings, check_keys, check_handlers, check_contracts, check_routers, check_pools):
         checks.register(check, TAG)
     checks.register(check_starts, TAG, deploy=True)
     checks.register(check_tables, checks.Tags.database)
@@ -98,16 +98,40 @@ def check_routers(databases: Sequence[str] | None = None, **kwargs: Any) -> list
     """
     level = checks.ERROR if databases is None else checks.WARNING
     try:
-        home = conf.load().database
+        settings = conf.load()
     except ConfigurationError:
         return []  # told by E001
-    aliases = sorted({home, *(task.using for task in registry if task.using)} & set(connections))
     found = [
         checks.CheckMessage(level, text, hint=f"{advice}. A worker will not start.", id="orbit_django.E007")
-        for alias in aliases
+        for alias in _ledgers(settings)
         for text, advice in _router_faults(alias)
     ]
-    return found + [_apart(each) for each in placement.apart(registry, home)]
+    return found + [_apart(each) for each in placement.apart(registry, settings.database)]
+
+
+def check_pools(**kwargs: Any) -> list[checks.CheckMessage]:
+    """W008: a pool of connections is too small for the threads of a worker, which would wait for each other."""
+    try:
+        settings = conf.load()
+        sizes = {alias: dialect_of(alias).pool_size() for alias in _ledgers(settings)}
+    except ConfigurationError:
+        return []  # told by E001, or by a worker that does not start
+    wanted = settings.most_connections
+    return [
+        checks.Warning(
+            f"The pool of the database {alias!r} holds {size} connection(s), and a worker with CONCURRENCY"
+            f" {settings.concurrency} takes up to {wanted}: its threads would wait for each other.",
+            hint=f'Say "pool": {{"max_size": {wanted}}} in its OPTIONS, or leave the pool out where workers run.',
+            id="orbit_django.W008",
+        )
+        for alias, size in sizes.items()
+        if size is not None and size < wanted
+    ]
+
+
+def _ledgers(settings: conf.OrbitSettings) -> list[str]:
+    """Return the aliases in which tasks keep their records."""
+    return sorted({settings.database, *(task.using for task in registry if task.using)} & set(connections))
 
 
 def _apart(found: placement.Apart) -> checks.CheckMessage:

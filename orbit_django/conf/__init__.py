@@ -24,6 +24,7 @@ from orbit_django.exceptions import ConfigurationError
 from orbit_django.redaction import redacted
 
 DEFAULT_SERVER = "http://127.0.0.1:7233"
+HELPERS = 8  # connections beyond two for each poll loop: senders, relay, filing, claim keeper, main
 FROM_ENVIRONMENT = ("SERVER", "WORKER_TOKEN", "TOKEN", "CA_CERT", "CLIENT_CERT", "CLIENT_KEY", "LOG_LEVEL")
 
 
@@ -87,6 +88,11 @@ class OrbitSettings:
         """Whether executions can be started: with the admin token, or where no credential is needed at all."""
         return self.token is not None or self.credential is None
 
+    @property
+    def most_connections(self) -> int:
+        """The most connections that one worker process has to one database alias."""
+        return connections_for(self.concurrency)
+
     def worker_name(self) -> str:
         """Return the identity to register under (O195)."""
         return self.worker_id or f"python-{socket.gethostname()}-{os.getpid()}"
@@ -124,6 +130,11 @@ class TokenFile:
         if not self.seen:
             raise ConfigurationError(f"WORKER_TOKEN_FILE: {self._path} holds no token, or one that no header can carry")
         return self.seen[-1]
+
+
+def connections_for(concurrency: int) -> int:
+    """Return the most connections that a process with so many poll loops has to one database alias."""
+    return 2 * concurrency + HELPERS
 
 
 def load(**options: Any) -> OrbitSettings:

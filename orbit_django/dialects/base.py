@@ -125,6 +125,10 @@ class Dialect(ABC):
         """Return how many connections the server allows; None where there is no server."""
         return None
 
+    def pool_size(self) -> int | None:
+        """Return how many connections this process can have at a time from Django's own pool; None without one."""
+        return None
+
     def table_faults(self) -> Iterable[tuple[str, str]]:
         """Yield what makes the tables unfit to keep what they are given, with what to do about it."""
         return ()

@@ -13,6 +13,7 @@ from orbit_django.dialects.prepared import UNPREPARED, Prepared
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 
 SAME_TRANSACTION = "xmin = pg_current_xact_id()::xid"  # the open one wrote the row
+POOL_SIZE = 4  # of psycopg's pool, when nothing is said
 LOCK_SEED = 0x0B17  # keeps our advisory locks apart from other uses of the same texts
 
 
@@ -129,6 +130,14 @@ class PostgresqlDialect(Dialect):
     def max_connections(self) -> int | None:
         """Return how many connections are left to others than superusers."""
         return int(self._value("SHOW max_connections")) - int(self._value("SHOW superuser_reserved_connections"))
+
+    def pool_size(self) -> int | None:
+        """Return the most that the pool holds: without ``max_size`` its fixed size, which is 4 when it has none."""
+        pool = self.connection.settings_dict.get("OPTIONS", {}).get("pool")
+        if not pool:
+            return None
+        given = {} if pool is True else pool
+        return int(given.get("max_size") or given.get("min_size", POOL_SIZE))
 
     def _isolation(self) -> str:
         return str(self._value("SHOW transaction_isolation"))

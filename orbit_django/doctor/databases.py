@@ -9,12 +9,12 @@ from django.db import DatabaseError, InterfaceError, connections
 from django.utils import timezone
 
 from orbit_django import checks, placement
+from orbit_django.conf import connections_for
 from orbit_django.dialects import dialect_of
 from orbit_django.doctor.findings import Finding, note, ok, wrong
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.models import Effect, OutboxMessage
 
-HELPERS = 8  # connections beyond two for each poll loop: senders, relay, filing, claim keeper, main
 OLD_SECONDS = 60.0
 
 
@@ -28,7 +28,7 @@ class Load:
     @property
     def connections(self) -> int:
         """The most connections that all of them have to one database alias."""
-        return self.processes * (2 * self.concurrency + HELPERS)
+        return self.processes * connections_for(self.concurrency)
 
 
 def look_at_database(using: str, load: Load) -> Iterator[Finding]:
@@ -70,7 +70,17 @@ def _look(about: str, using: str, load: Load) -> Iterator[Finding]:
     else:
         yield ok(about, "every migration of orbit_django is applied")
         yield from _look_at_rows(about, using)
+    yield from look_at_pool(about, dialect.pool_size(), load)
     yield from _look_at_budget(about, dialect.max_connections(), load)
+
+
+def look_at_pool(about: str, size: int | None, load: Load) -> Iterator[Finding]:
+    """Tell of a pool for whose connections the threads of one process would wait."""
+    wanted = connections_for(load.concurrency)
+    if size is not None and size < wanted:
+        loops = f"a process with {load.concurrency} poll loops"
+        text = f"its pool holds {size} connection(s), and {loops} takes up to {wanted}"
+        yield wrong(about, text, f'"pool": {{"max_size": {wanted}}} in its OPTIONS, or no pool where workers run')
 
 
 def _look_at_budget(about: str, limit: int | None, load: Load) -> Iterator[Finding]:

@@ -7,7 +7,7 @@ from django.utils import timezone
 
 from orbit_django import checks
 from orbit_django.dialects import dialect_of
-from orbit_django.doctor.databases import Load, look_at_database
+from orbit_django.doctor.databases import Load, look_at_database, look_at_pool
 from orbit_django.doctor.findings import Finding, Level
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.models import Effect, IdempotencyRecord, OutboxMessage
@@ -65,6 +65,15 @@ def test_the_budget_of_connections() -> None:
     assert f"the server allows {limit}" in found.text
     (found,) = looked(Load(limit // 3), Level.NOTE)
     assert found.text.endswith(f"of {limit}")
+
+
+def test_a_pool_that_is_too_small_for_one_process_is_wrong() -> None:
+    (found,) = look_at_pool("database default", 15, Load(4, 3))
+    assert (found.level, found.text) == (
+        Level.WRONG,
+        "its pool holds 15 connection(s), and a process with 4 poll loops takes up to 16",
+    )
+    assert [*look_at_pool("database default", 16, Load(4, 3)), *look_at_pool("database default", None, Load(4))] == []
 
 
 def test_a_database_that_is_away(monkeypatch: pytest.MonkeyPatch) -> None:

@@ -32,7 +32,7 @@ def project(tmp_path, request) -> Project:
 
 
 POSTGRES = {
-    "a pool, in another time zone": 'TIME_ZONE = "Europe/Paris"\nOPTIONS["pool"] = True\n',
+    "a pool, in another time zone": 'TIME_ZONE = "Europe/Paris"\nOPTIONS["pool"] = {"max_size": 16}\n',
     "parameters bound by the server, no cursors there, serializable": """
 from psycopg import IsolationLevel
 
