@@ -130,7 +130,7 @@ class Dialect(ABC):
         return None
 
     def table_faults(self) -> Iterable[tuple[str, str]]:
-        """Yield what makes the tables unfit to keep what they are given, with what to do about it."""
+        """Yield what keeps the tables from keeping what they are given, with what to do about it."""
         return ()
 
     def _isolation(self) -> str:

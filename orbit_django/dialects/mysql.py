@@ -88,7 +88,9 @@ class MysqlDialect(SavepointGuard):
         return int(self._value("SELECT @@max_connections"))
 
     def table_faults(self) -> Iterator[tuple[str, str]]:
-        """Yield tables that cannot keep every character, and tables whose rows cannot hold long keys in an index."""
+        """Yield what cannot carry or keep every character, and tables whose rows cannot hold long keys in an index."""
+        if (charset := str(self._value("SELECT @@character_set_connection"))) != "utf8mb4":
+            yield f"connections speak {charset}, which lacks characters", 'say "charset": "utf8mb4" in its OPTIONS'
         names = {"names": tuple(table._meta.db_table for table in apps.get_app_config("orbit_django").get_models())}
         with self.connection.cursor() as cursor:
             cursor.execute(NARROW, names)

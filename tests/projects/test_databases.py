@@ -61,3 +61,13 @@ TRAITS = {"sqlite": SQLITE, "postgres": POSTGRES, "mariadb": MARIADB}[databases.
 def test_everything_works_with(project, trait: str) -> None:
     project.with_admin().settings('OPTIONS = DATABASES["default"].setdefault("OPTIONS", {})\n', trait)
     project.play("check", "migrate", "work", "admin", "prune")
+
+
+@pytest.mark.databases
+@pytest.mark.skipif(databases.chosen() != "mariadb", reason="only there a connection may lack characters")
+def test_a_connection_that_lacks_characters_is_told_and_stops_a_worker(project) -> None:
+    project.settings('DATABASES["default"]["OPTIONS"]["charset"] = "utf8mb3"\n')
+    project.manage("migrate", "-v0")
+    told = "connections speak utf8mb3, which lacks characters"
+    assert told in " ".join(project.manage("check", "--database", "default").split())
+    assert told in project.manage("orbit_worker", "--check", code=2)
