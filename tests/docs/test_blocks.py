@@ -135,6 +135,12 @@ def test_shell(block: Block) -> None:
     assert [fault for words in found for fault in shells.faults(words)] == []
 
 
+@pytest.mark.parametrize("block", every_block("text"), ids=str)
+def test_commands_within_other_text(block: Block) -> None:
+    found = re.findall(r"manage\.py (.+)$", block.text, re.MULTILINE)
+    assert [fault for command in found for fault in shells.managed(command.split())] == []
+
+
 @pytest.mark.parametrize("page", ALL)
 def test_commands_within_sentences(page: str) -> None:
     wrong = []
