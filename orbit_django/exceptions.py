@@ -54,8 +54,8 @@ class PayloadError(OrbitError):
 class PayloadTooLargeError(OrbitError):
     """An encoded request body is larger than the runtime takes, or, without a limit, than the database does."""
 
-    def __init__(self, size: int, limit: int | None = None) -> None:
-        text = f"MAX_BODY_BYTES allows {limit}"
+    def __init__(self, size: int, limit: int | None = None, who: str = "MAX_BODY_BYTES allows") -> None:
+        text = f"{who} {limit}"
         if limit is None:
             text = "which the database does not take at once; look at its max_allowed_packet and at MAX_BODY_BYTES"
         super().__init__(f"the request body has {size} bytes, {text}")

@@ -163,7 +163,7 @@ def test_a_file_that_never_held_a_token_is_a_mistake(file: Path, content: bytes 
 
 @pytest.mark.promise("W9")
 def test_secrets_are_not_in_the_repr() -> None:
-    found = OrbitSettings(worker_token=SECRET, token=SECRET, proxy=f"http://u:{SECRET}@p", weave={"TOKEN": SECRET})
+    found = OrbitSettings(worker_token=SECRET, token=SECRET, proxy=f"http://u:{SECRET}@p")
     assert SECRET not in repr(found)
 
 

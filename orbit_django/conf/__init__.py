@@ -12,14 +12,15 @@ import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 from functools import cached_property
-from pathlib import Path
 from typing import Any
 
 import environ
 from django.conf import settings
 
-from orbit_django.conf.files import Mark, mark_of
-from orbit_django.conf.readers import READERS, is_header_text
+from orbit_django.conf.files import mark_of
+from orbit_django.conf.readers import READERS
+from orbit_django.conf.token_file import TokenFile
+from orbit_django.conf.weave import WeaveSettings
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.redaction import redacted
 
@@ -41,7 +42,7 @@ class OrbitSettings:
     client_key: str | None = None  # PEM file of its key; without it the key is read from the certificate's file
     proxy: str | None = field(default=None, repr=False)  # URL of a proxy, perhaps with a password; none by default
     log_level: str = "INFO"
-    transport: str = "http"  # "http", or the dotted path of a binding
+    transport: str = "http"  # "http", "weave", or the dotted path of a binding
     grpc_target: str | None = None  # host:port of the runtime's gRPC side
     runtime: str = "python"  # the language announced, matched with ``using`` (O053)
     worker_id: str = ""  # stable identity; empty: python-<host>-<pid>
@@ -54,7 +55,7 @@ class OrbitSettings:
     claim_seconds: float = 30.0  # how long a claim of a non-atomic task lives without renewal
     retention_days: float = 30.0  # age at which what is settled may be pruned
     contracts: tuple[str, ...] = ()  # paths of .orbit files
-    weave: Mapping[str, Any] = field(default_factory=dict, repr=False)
+    weave: WeaveSettings = field(default_factory=WeaveSettings)
 
     @cached_property
     def _token_file(self) -> TokenFile | None:
@@ -62,7 +63,12 @@ class OrbitSettings:
 
     @property
     def credential(self) -> str | None:
-        """The worker's bearer token: WORKER_TOKEN, else WORKER_TOKEN_FILE, else TOKEN; None when there is none."""
+        """The worker's bearer token: WORKER_TOKEN, else WORKER_TOKEN_FILE, else TOKEN; None when there is none.
+
+        With Weave it is the one of WEAVE, and None where that is fetched.
+        """
+        if self.is_weave:
+            return self.weave.credential
         if self.worker_token:
             return self.worker_token
         return self._token_file.read() if self._token_file else self.token
@@ -79,14 +85,19 @@ class OrbitSettings:
         return self.credential, *(mark_of(path) for path in (self.client_cert, self.client_key) if path)
 
     @property
+    def is_weave(self) -> bool:
+        """Whether workers speak to a Weave platform."""
+        return self.transport == "weave"
+
+    @property
     def reports_to(self) -> str:
         """The runtime that messages belong to, as it is kept with each of them."""
-        return self.server
+        return self.weave.address if self.is_weave else self.server
 
     @property
     def may_start(self) -> bool:
         """Whether executions can be started: with the admin token, or where no credential is needed at all."""
-        return self.token is not None or self.credential is None
+        return self.token is not None or (self.credential is None and not self.is_weave)
 
     @property
     def most_connections(self) -> int:
@@ -103,33 +114,7 @@ class OrbitSettings:
         One that is shorter than eight characters guards nothing and stands in many words, which would suffer.
         """
         held = self._token_file.seen if self._token_file else ()
-        return redacted(text, credentials=(self.worker_token, self.token, *held))
-
-
-class TokenFile:
-    """A file that holds a bearer token, read again when it changes; unreadable, the last token stays in use."""
-
-    def __init__(self, path: str) -> None:
-        self._path = Path(path)
-        self._mark: Mark | None = None
-        self.seen: tuple[str, ...] = ()
-
-    def read(self) -> str | None:
-        """Return the token in the file; raise ConfigurationError when there never was one."""
-        try:
-            mark = mark_of(self._path)
-            if mark is None or mark != self._mark:
-                text = self._path.read_text(encoding="utf-8-sig").strip()
-                if text and is_header_text(text):
-                    self.seen = (*(old for old in self.seen if old != text), text)[-3:]
-                    self._mark = mark
-        except (OSError, UnicodeDecodeError) as error:
-            if not self.seen:
-                why = error.strerror if isinstance(error, OSError) else "it is no UTF-8 text"
-                raise ConfigurationError(f"WORKER_TOKEN_FILE: {self._path} cannot be read: {why}") from None
-        if not self.seen:
-            raise ConfigurationError(f"WORKER_TOKEN_FILE: {self._path} holds no token, or one that no header can carry")
-        return self.seen[-1]
+        return redacted(text, credentials=(self.worker_token, self.token, *held, *self.weave.secrets))
 
 
 def connections_for(concurrency: int) -> int:
@@ -194,4 +179,6 @@ def _resolve(options: Mapping[str, Any]) -> tuple[dict[str, Any], list[str]]:
             wrong[name] = f"{name.upper()}: {error}"
     if "client_key" in found and "client_cert" not in found | wrong:
         wrong["client_key"] = "CLIENT_KEY: a key needs CLIENT_CERT, the certificate that it belongs to"
+    if found.get("transport") == "weave" and "weave" not in wrong:
+        wrong |= {text: f"WEAVE: {text}" for text in found.get("weave", WeaveSettings()).lacking()}
     return found, list(wrong.values())

@@ -5,70 +5,30 @@ The texts of these errors are shown to people, so none repeats what may be a cre
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
-from urllib.parse import urlsplit
 
 from django.conf import settings
 
 from orbit_django.conf.addresses import read_listening
+from orbit_django.conf.texts import is_http, read_name, read_secret, read_text, read_url
+from orbit_django.conf.weave import read_weave
 from orbit_django.protocol import MAX_WAIT_MS
 
 LOG_LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
-TRANSPORTS = ("http",)
-MAX_NAME = 255  # what the tables keep of a server's URL and of a worker's id
-
-
-def is_header_text(text: str) -> bool:
-    """Return whether a text can be sent as a bearer token."""
-    return text.isascii() and text.isprintable() and text == text.strip()
-
-
-def _text(value: Any) -> str:
-    if not isinstance(value, str | Path):
-        raise TypeError(f"expected a text, found {type(value).__name__}")
-    return str(value)
-
-
-def _secret(value: Any) -> str:
-    text = _text(value)
-    if not is_header_text(text):
-        raise ValueError("the token holds blanks at its ends, or characters that no header can carry")
-    return text
-
-
-def _url(value: Any) -> str:
-    """Read the runtime's URL; a text that may hold a credential is not repeated."""
-    text = _name(value).rstrip("/")
-    if "@" in text:
-        raise ValueError("the URL must not carry a user or a password; use WORKER_TOKEN")
-    if "?" in text or "#" in text:
-        raise ValueError("the URL has a query or a fragment; expected http://host:port")
-    if not _is_http(text):
-        raise ValueError(f"{text!r} is no URL of the form http://host:port or https://host:port")
-    parts = urlsplit(text)
-    return parts._replace(netloc=parts.netloc.lower()).geturl()  # one spelling: messages belong to a server by it
+TRANSPORTS = ("http", "weave")
 
 
 def _proxy(value: Any) -> str:
-    text = _name(value)
-    if not _is_http(text):
+    text = read_name(value)
+    if not is_http(text):
         raise ValueError("expected a URL of the form http://host:port")
     return text
 
 
-def _is_http(text: str) -> bool:
-    try:
-        parts = urlsplit(text)
-        is_whole = bool(parts.hostname) and parts.port != 0 and not set(' \\"<>') & set(text)
-    except ValueError:  # a port that is no number, half an IPv6 address
-        return False
-    return is_whole and parts.scheme in ("http", "https")
-
-
 def _file(value: Any) -> str:
-    path = Path(_text(value))
+    path = Path(read_text(value))
     try:
         with path.open("rb"):
             return str(path)
@@ -117,29 +77,20 @@ def _wait(value: Any) -> int:
 
 
 def _level(value: Any) -> str:
-    text = _text(value).upper()
+    text = read_text(value).upper()
     if text not in LOG_LEVELS:
         raise ValueError(f"expected one of {', '.join(LOG_LEVELS)}, found {value!r}")
     return text
 
 
 def _alias(value: Any) -> str:
-    if _text(value) not in settings.DATABASES:
+    if read_text(value) not in settings.DATABASES:
         raise ValueError(f"there is no database alias {value!r} in DATABASES")
     return str(value)
 
 
-def _name(value: Any) -> str:
-    text = _text(value)
-    if not text.isprintable() or text != text.strip():
-        raise ValueError("has blanks at its ends, or characters that cannot be shown")
-    if len(text) > MAX_NAME:
-        raise ValueError(f"has {len(text)} characters, at most {MAX_NAME} can be kept")
-    return text
-
-
 def _transport(value: Any) -> str:
-    text = _text(value)
+    text = read_text(value)
     if text not in TRANSPORTS and "." not in text:
         raise ValueError(f"{text!r} is unknown; expected {', '.join(map(repr, TRANSPORTS))} or a dotted path")
     return text
@@ -148,29 +99,23 @@ def _transport(value: Any) -> str:
 def _paths(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise TypeError(f"expected a list of paths, found {type(value).__name__}")
-    return tuple(_text(path) for path in value)
-
-
-def _mapping(value: Any) -> Mapping[str, Any]:
-    if not isinstance(value, Mapping):
-        raise TypeError("expected a dictionary")
-    return value
+    return tuple(read_text(path) for path in value)
 
 
 READERS: dict[str, Callable[[Any], Any]] = {
-    "server": _url,
-    "worker_token": _secret,
-    "worker_token_file": _text,
-    "token": _secret,
+    "server": read_url,
+    "worker_token": read_secret,
+    "worker_token_file": read_text,
+    "token": read_secret,
     "ca_cert": _file,
     "client_cert": _file,
     "client_key": _file,
     "proxy": _proxy,
     "log_level": _level,
     "transport": _transport,
-    "grpc_target": _text,
-    "runtime": _name,
-    "worker_id": _name,
+    "grpc_target": read_text,
+    "runtime": read_name,
+    "worker_id": read_name,
     "concurrency": _whole(1, 1000),
     "poll_wait_ms": _wait,
     "drain_timeout": _between(0, 1_000_000_000),
@@ -180,7 +125,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "claim_seconds": _between(1, 86_400),
     "retention_days": _between(0, 100_000),
     "contracts": _paths,
-    "weave": _mapping,
+    "weave": read_weave,
 }
 
 # Options of the worker's command that are no settings.

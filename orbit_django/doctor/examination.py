@@ -11,6 +11,7 @@ from orbit_django.doctor.databases import Load, look_at_database
 from orbit_django.doctor.findings import Finding, within, wrong
 from orbit_django.doctor.project import look_at_client_certificate, look_at_settings, look_at_tasks
 from orbit_django.doctor.runtime import look_at_runtime
+from orbit_django.doctor.weave import look_at_weave
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.tasks import Registry
 from orbit_django.worker.worker import aliases_of
@@ -37,7 +38,8 @@ def examine(found: Registry, processes: int = 1, **options: Any) -> Iterator[Fin
 
 def _outside(settings: conf.OrbitSettings, found: Registry, processes: int) -> Iterator[Finding]:
     yield from look_at_client_certificate(settings)
-    yield from within(RUNTIME_SECONDS, "runtime", partial(look_at_runtime, settings))
+    look = partial(look_at_weave, settings, tuple(found)) if settings.is_weave else partial(look_at_runtime, settings)
+    yield from within(RUNTIME_SECONDS, "runtime", look)
     load = Load(settings.concurrency, processes)
     for using in aliases_of(settings, found):
         yield from within(DATABASE_SECONDS, f"database {using}", partial(look_at_database, using, load))

@@ -40,7 +40,7 @@ def look_at_runtime(settings: OrbitSettings) -> Iterator[Finding]:
     yield ok("runtime", f"{settings.server} answers, in {took:.0f} ms")
     yield from _look_at_tls(settings, inspection)
     yield from _look_at_version(answer)
-    yield from _look_at_clock(answer)
+    yield from look_at_clock(answer)
     yield from _look_at_credential(settings, inspection, answer)
     yield from _look_at_admin_token(settings, inspection)
 
@@ -85,7 +85,8 @@ def _look_at_version(answer: Answer) -> Iterator[Finding]:
         )
 
 
-def _look_at_clock(answer: Answer) -> Iterator[Finding]:
+def look_at_clock(answer: Answer) -> Iterator[Finding]:
+    """Compare the date of an answer with this machine's clock."""
     found = None
     with contextlib.suppress(ValueError, TypeError):
         found = parsedate_to_datetime(answer.headers.get("date", ""))

@@ -78,9 +78,9 @@ def prune(using: str, before: datetime, limit: int) -> int:
         return rows.filter(pk__in=keys)._raw_delete(using) if keys else 0
 
 
-def counts(using: str) -> dict[str, int]:
-    """Return how many messages there are in each state."""
-    rows = OutboxMessage.objects.using(using)
+def counts(using: str, server: str | None = None) -> dict[str, int]:
+    """Return how many messages there are in each state, for every runtime or for one."""
+    rows = OutboxMessage.objects.using(using).filter(**({} if server is None else {"server": server}))
     return {status.value: rows.filter(status=status).count() for status in Status}
 
 

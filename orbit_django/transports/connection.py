@@ -15,7 +15,7 @@ from collections.abc import Callable
 from functools import partial
 from http.client import HTTPException
 from http.cookiejar import DefaultCookiePolicy
-from typing import Any, TypeVar
+from typing import Any, NamedTuple, TypeVar
 from urllib.parse import urlsplit
 
 import requests
@@ -33,6 +33,13 @@ from orbit_django.transports.tls import TlsFiles
 
 Credential = Callable[[], str | None]
 Opened = TypeVar("Opened", "Session", KeptConnection)
+
+
+class Names(NamedTuple):
+    """What messages call the settings that a connection was made from."""
+
+    server: str = "SERVER"
+    credential: str = "WORKER_TOKEN, WORKER_TOKEN_FILE and TOKEN"
 
 
 class HttpConnection:
@@ -53,8 +60,10 @@ class HttpConnection:
         client_key: str | None = None,
         proxy: str | None = None,
         is_lean: bool = False,
+        names: Names = Names(),  # noqa: B008  (it is frozen)
     ) -> None:
-        self.server = _checked(server)
+        self._names = names
+        self.server = _checked(server, names.server)
         self._place = Place.of(self.server) if is_lean and not proxy else None
         self._credential = credential
         self._proxy = proxy
@@ -65,15 +74,24 @@ class HttpConnection:
         self._opened: weakref.WeakSet[Session | KeptConnection] = weakref.WeakSet()
         self._lock = threading.Lock()
 
-    def call(self, method: str, path: str, body: str | None, *, connect_seconds: float, total_seconds: float) -> Answer:
+    def call(
+        self,
+        method: str,
+        path: str,
+        body: str | None,
+        *,
+        connect_seconds: float,
+        total_seconds: float,
+        content_type: str = "application/json",
+    ) -> Answer:
         """Make one call and return whatever the server answered (O010, O011).
 
-        ``body`` is the JSON text to send, exactly; None sends none. Raises NoAnswerError when no whole answer
+        ``body`` is the text to send, exactly; None sends none. Raises NoAnswerError when no whole answer
         came within ``total_seconds``, and ConfigurationError for a credential that no header can carry.
         """
         content = None if body is None else _encoded(body)
-        headers = {} if content is None else {"content-type": "application/json"}
-        session = self._mine(Session, lambda context: Session(self._credential, context, self._proxy))
+        headers = {} if content is None else {"content-type": content_type}
+        session = self._mine(Session, lambda context: Session(self._credential, context, self._proxy, self._names))
         CALL.begin(connect_seconds, total_seconds)
         try:
             with session.request(
@@ -93,7 +111,7 @@ class HttpConnection:
         """Do what ``call`` does for the calls that are made all the time."""
         if self._place is None:
             return self.call("POST", path, body, connect_seconds=connect_seconds, total_seconds=total_seconds)
-        content, authorization = _encoded(body), _bearer(self._credential())
+        content, authorization = _encoded(body), _bearer(self._credential(), self._names.credential)
         kept = self._mine(KeptConnection, partial(KeptConnection, self._place))
         CALL.begin(connect_seconds, total_seconds)
         try:
@@ -128,9 +146,11 @@ class HttpConnection:
         reason = f"{_reason(cause)} ({type(cause).__name__})"
         if not CALL.is_sending:
             if self._is_local and isinstance(cause, ConnectionRefusedError):
-                text = f"nothing listens at {self.server} (SERVER); for development start: manage.py orbit_runtime"
+                what = self._names.server
+                way = "; for development start: manage.py orbit_runtime" if what == Names().server else ""
+                text = f"nothing listens at {self.server} ({what}){way}"
                 return NoAnswerError(text, is_maybe_processed=False)
-            where = "SERVER and CA_CERT" if isinstance(cause, ssl.SSLError) else "SERVER and PROXY"
+            where = f"{self._names.server} and {'CA_CERT' if isinstance(cause, ssl.SSLError) else 'PROXY'}"
             way = " through the proxy" if self._proxy else ""
             text = f"{what}: no connection to {self.server}{way}: {reason}; if that lasts, look at {where}"
             return NoAnswerError(text, is_maybe_processed=False)
@@ -149,10 +169,10 @@ class _Own(threading.local):
 class Session(requests.Session):
     """A session of one thread that takes nothing from the environment and keeps nothing between calls."""
 
-    def __init__(self, credential: Credential, context: ssl.SSLContext | None, proxy: str | None) -> None:
+    def __init__(self, credential: Credential, context: ssl.SSLContext | None, proxy: str | None, names: Names) -> None:
         super().__init__()
         self.trust_env = False
-        self.auth = _Bearer(credential)
+        self.auth = _Bearer(credential, names.credential)
         self.cookies.set_policy(DefaultCookiePolicy(allowed_domains=[]))
         self.headers.update(HEADERS)
         if proxy:
@@ -167,33 +187,31 @@ class Session(requests.Session):
 class _Bearer(AuthBase):
     """Adds the authorization header, so that the credential is no local variable of a frame that may fail."""
 
-    def __init__(self, credential: Credential) -> None:
+    def __init__(self, credential: Credential, names: str) -> None:
         self._credential = credential
+        self._names = names
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        if authorization := _bearer(self._credential()):
+        if authorization := _bearer(self._credential(), self._names):
             request.headers["authorization"] = authorization
         return request
 
 
-def _bearer(token: str | None) -> str:
+def _bearer(token: str | None, names: str) -> str:
     """Return the header's value for a token; an empty text for none."""
     if token is None:
         return ""
     if not token.isascii() or not token.isprintable() or token != token.strip():
-        raise ConfigurationError(
-            "the credential holds a character that no header can carry; look at WORKER_TOKEN, WORKER_TOKEN_FILE"
-            " and TOKEN"
-        )
+        raise ConfigurationError(f"the credential holds a character that no header can carry; look at {names}")
     return f"Bearer {token}"
 
 
-def _checked(server: str) -> str:
+def _checked(server: str, name: str) -> str:
     parts = urlsplit(server)
     if parts.scheme not in ("http", "https") or not parts.hostname:
-        raise ConfigurationError("SERVER: expected a URL of the form http://host:port or https://host:port")
+        raise ConfigurationError(f"{name}: expected a URL of the form http://host:port or https://host:port")
     if parts.username is not None or parts.password is not None:
-        raise ConfigurationError("SERVER: the URL must not carry a user or a password; use WORKER_TOKEN")
+        raise ConfigurationError(f"{name}: the URL must not carry a user or a password; use WORKER_TOKEN")
     return server.rstrip("/")
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from typing import Any
 from urllib.parse import urlsplit
 
 from orbit_django.conf import OrbitSettings
@@ -9,6 +10,7 @@ from orbit_django.conf.addresses import is_loopback
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.transports.base import Transport, check_binding, find_binding
 from orbit_django.transports.http import HttpTransport
+from orbit_django.transports.weave import WeaveTransport
 
 
 def open_transport(settings: OrbitSettings) -> Transport:
@@ -27,14 +29,28 @@ def open_transport(settings: OrbitSettings) -> Transport:
             proxy=settings.proxy,
             is_lean=True,
         )
+    if settings.transport == "weave":
+        return WeaveTransport(settings.weave, capacity=settings.concurrency, **wire_options(settings))
     if "." not in settings.transport:
-        raise ConfigurationError(f"TRANSPORT: {settings.transport!r} is unknown; expected 'http' or a dotted path")
+        raise ConfigurationError(
+            f"TRANSPORT: {settings.transport!r} is unknown; expected 'http', 'weave' or a dotted path"
+        )
     opened: Transport = find_binding(settings.transport)(settings)
     check_binding(opened, settings.transport)
     return opened
 
 
+def wire_options(settings: OrbitSettings) -> dict[str, Any]:
+    """Return what every connection of a worker has in common: whom to trust, what to show, which way to go."""
+    return {
+        "ca_cert": settings.ca_cert,
+        "client_cert": settings.client_cert,
+        "client_key": settings.client_key,
+        "proxy": settings.proxy,
+    }
+
+
 def is_credential_exposed(settings: OrbitSettings) -> bool:
     """Return whether the token travels unencrypted to another machine."""
-    parts = urlsplit(settings.server)
+    parts = urlsplit(settings.reports_to)
     return parts.scheme == "http" and not is_loopback(parts.hostname or "") and settings.credential is not None

@@ -57,7 +57,7 @@ def test_limits_are_told_in_plain_digits() -> None:
 
 def test_a_transport_is_known_or_a_dotted_path() -> None:
     assert READERS["transport"]("shop.wire.open") == "shop.wire.open"
-    with pytest.raises(ValueError, match="'pigeon' is unknown; expected 'http' or a dotted path"):
+    with pytest.raises(ValueError, match="'pigeon' is unknown; expected 'http', 'weave' or a dotted path"):
         READERS["transport"]("pigeon")
 
 
@@ -185,12 +185,6 @@ def test_contracts_are_a_list_of_paths(value: object) -> None:
     assert READERS["contracts"]([Path("a"), "b"]) == ("a", "b")
     with pytest.raises(TypeError, match="expected a "):
         READERS["contracts"](value)
-
-
-def test_weave_is_a_dictionary() -> None:
-    assert READERS["weave"]({"TENANT": "t"}) == {"TENANT": "t"}
-    with pytest.raises(TypeError, match="expected a dictionary"):
-        READERS["weave"]("t")
 
 
 def test_a_number_without_end_can_still_be_told() -> None:

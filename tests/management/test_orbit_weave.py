@@ -1,0 +1,127 @@
+import json
+from collections.abc import Iterator
+from io import StringIO
+from pathlib import Path
+from typing import Any
+
+import pytest
+from django.core.management import call_command
+from django.core.management.base import CommandError
+
+from orbit_django.embedded.weave.platform import ENVIRONMENT, PROJECT, TENANT
+from orbit_django.embedded.weave.server import RARE, EmbeddedWeave
+from tests.transports.weave.scene import DIGEST
+
+pytestmark = [pytest.mark.django_db(transaction=True)]
+
+
+class World:
+    """A server without a release, and the command."""
+
+    def __init__(self, settings: Any, folder: Path) -> None:
+        self.weave = EmbeddedWeave(limits=RARE).start()
+        self.settings = settings
+        self.deployer = folder / "deployer"
+        self.deployer.write_text(self.weave.call("issue_token", name="deployer"))
+        self.configure()
+
+    def configure(self, **more: Any) -> None:
+        token = self.weave.call("issue_token", name="worker")
+        place = {"SERVER": self.weave.url, "TENANT": TENANT, "PROJECT": PROJECT, "ENVIRONMENT": ENVIRONMENT}
+        self.settings.ORBIT = {"TRANSPORT": "weave", "WEAVE": place | {"TOKEN": token} | more}
+
+    def admit(self, *arguments: str, digest: str = DIGEST) -> str:
+        return run("admit", "--image-digest", digest, "--token-file", str(self.deployer), *arguments)[1]
+
+
+def run(*arguments: str) -> tuple[int, str]:
+    out, code = StringIO(), 0
+    try:
+        call_command("orbit_weave", *arguments, stdout=out, no_color=True)
+    except CommandError as error:
+        code = error.returncode
+        out.write(str(error))
+    return code, out.getvalue()
+
+
+@pytest.fixture
+def world(settings: Any, tmp_path: Path) -> Iterator[World]:
+    world = World(settings, tmp_path)
+    yield world
+    world.weave.stop()
+
+
+def test_a_release_is_admitted_and_the_same_request_finds_it_again(world: World) -> None:
+    said = world.admit()
+    (release,) = world.weave.call("releases")
+    assert said.strip() == f"release {release['id']} is admitted: set WEAVE['RELEASE_ID'] to it"
+    world.configure(RELEASE_ID=release["id"], IMAGE_DIGEST=DIGEST)
+    code, said = run("admit", "--token-file", str(world.deployer))
+    assert (code, "admitted before with this very request" in said) == (0, True)
+    assert len(world.weave.call("releases")) == 1
+    names = {each["taskType"] for each in release["capabilities"]}
+    assert "test.charge" in names
+    assert release["capabilities"][0]["sideEffect"] == "idempotency_key"
+
+
+def test_each_conflict_is_explained_in_one_line(world: World) -> None:
+    world.admit()
+    assert "admitted before with another request: build a new image" in world.admit("--credentials", "test.charge")
+    said = world.admit("--timeout", "60", digest="sha256:" + "c" * 64)
+    assert "another contract in this project already: change the version" in said
+    assert "\n" not in said.strip()
+
+
+def test_a_worker_may_not_admit_and_is_told_who_may(world: World) -> None:
+    code, said = run("admit", "--image-digest", DIGEST)
+    assert (code, "that takes a deployer's, --token-file" in said) == (1, True)
+
+
+def test_mistakes_are_named(world: World, tmp_path: Path) -> None:
+    assert run("admit") == (2, "--image-digest: expected sha256: and 64 small hexadecimal digits, found 'nothing'")
+    assert "--credentials: the pattern 'nope' matches none" in world.admit("--credentials", "nope")
+    assert "--bindings:" in world.admit("--bindings", str(tmp_path / "none"))
+    world.settings.ORBIT = {"WEAVE": {}}
+    assert run("admit", "--image-digest", DIGEST) == (2, "WEAVE: SERVER is missing")
+
+
+def test_a_dry_run_sends_nothing(world: World) -> None:
+    shown = json.loads(world.admit("--dry-run", "--credentials", "test.ch*"))
+    assert shown["image_digest"] == DIGEST
+    assert shown["credential_capabilities"] == ["test.charge@1.0.0"]
+    assert world.weave.call("releases") == []
+
+
+def test_a_platform_that_is_away_is_told_and_the_command_is_safe_to_repeat(world: World) -> None:
+    world.weave.stop()
+    try:
+        code, said = run("admit", "--image-digest", DIGEST, "--token-file", str(world.deployer))
+        assert (code, said.endswith("the same command again is safe")) == (1, True)
+        assert run("status")[0] == 1
+    finally:
+        world.weave.start()
+
+
+def test_status_says_how_things_stand(world: World) -> None:
+    code, said = run("status")
+    assert code == 1
+    assert "ok    token: is accepted, for a worker's calls" in said
+    assert "wrong release: WEAVE['RELEASE_ID'] is not set  -> manage.py orbit_weave admit tells it" in said
+    assert "default: 0 pending, 0 delivered, 0 refused, 0 blocked" in said
+    world.admit()
+    world.configure(RELEASE_ID=world.weave.call("releases")[0]["id"])
+    code, said = run("status")
+    assert (code, "what it offers cannot be read with a worker's token" in said) == (0, True)
+    assert world.weave.call("instances") == []
+    world.weave.call("expire_tokens")
+    code, said = run("status")
+    assert (code, "wrong token: is not accepted" in said) == (1, True)
+
+
+def test_the_doctor_looks_at_the_platform_instead_of_a_runtime(world: World) -> None:
+    out = StringIO()
+    with pytest.raises(CommandError):
+        call_command("orbit_doctor", stdout=out, no_color=True)
+    assert "WEAVE['RELEASE_ID'] is not set" in out.getvalue()
+    assert "token" in out.getvalue()
+    assert "runtime " not in out.getvalue()
