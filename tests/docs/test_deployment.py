@@ -15,9 +15,12 @@ import yaml
 from orbit_django.conf.addresses import read_listening
 from orbit_django.management.commands.orbit_worker import MISTAKE
 from orbit_django.worker.probes import server
+from orbit_django.worker.session import CLOSE_SECONDS
+from orbit_django.worker.worker import DELIVER_SECONDS, HASTY_SECONDS
 from tests.docs import shells
-from tests.docs.pages import Block, every_block
+from tests.docs.pages import Block, every_block, text_of
 
+KUBERNETES = "docs/how-to/kubernetes.md"
 LEAST_GRACE = 10  # seconds above DRAIN_TIMEOUT, as the page on Kubernetes says
 UNITS = [block for block in every_block("ini") if block.file.endswith((".service", ".timer"))]
 MANIFESTS = every_block("yaml")
@@ -66,6 +69,15 @@ def test_systemd_takes_the_units(tmp_path: Path) -> None:
     command = [program, "verify", "--man=no", "--recursive-errors=no", *files]
     done = subprocess.run(command, capture_output=True, text=True, timeout=50, check=False)
     assert (done.returncode, done.stderr) == (0, "")
+
+
+def test_the_timeline_of_a_stop_has_the_times_of_the_code() -> None:
+    told = dict(re.findall(r"^\| [^|]* \| ([^|,;:]+)[^|]* \| (\d+) s\b[^|]* \|$", text_of(KUBERNETES), re.MULTILINE))
+    assert {what.strip(): float(seconds) for what, seconds in told.items()} == {
+        "results are sent": DELIVER_SECONDS,
+        "the session is given back (unregister)": CLOSE_SECONDS,
+        "handlers that still run see `ctx.is_cancelled`": HASTY_SECONDS,
+    }
 
 
 def containers(document: Any) -> Iterator[dict[str, Any]]:
