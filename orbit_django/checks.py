@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Sequence
 from typing import Any
 
@@ -55,10 +56,9 @@ def check_keys(**kwargs: Any) -> list[checks.CheckMessage]:
 def check_handlers(databases: Sequence[str] | None = None, **kwargs: Any) -> list[checks.CheckMessage]:
     """E003: a handler cannot be served; E004: a handler names a database alias that does not exist.
 
-    Only a worker is stopped by them. A check that names databases is that of ``migrate``, which an error would stop
-    as well, so that it is given warnings.
+    Only a worker is stopped by them; to ``migrate`` they are warnings.
     """
-    level = checks.ERROR if databases is None else checks.WARNING
+    level = _level(databases)
     hint = "A worker will not start."
     told = [(text, "E003") for text in (*registry.faults, *_type_faults(registry))]
     told += [(text, "E004") for text in _alias_faults(registry)]
@@ -71,7 +71,7 @@ def check_contracts(databases: Sequence[str] | None = None, **kwargs: Any) -> li
     E005: a file cannot be read; E006: no run of a handler could succeed; W003: a handler has no contract; W004: the
     versions differ; W005: a contract has no handler; W006: a field looks different. To ``migrate`` all are warnings.
     """
-    level = checks.ERROR if databases is None else checks.WARNING
+    level = _level(databases)
     try:
         settings = conf.load()
     except ConfigurationError:
@@ -96,7 +96,7 @@ def check_routers(databases: Sequence[str] | None = None, **kwargs: Any) -> list
 
     To ``migrate`` both are warnings.
     """
-    level = checks.ERROR if databases is None else checks.WARNING
+    level = _level(databases)
     try:
         settings = conf.load()
     except ConfigurationError:
@@ -107,6 +107,15 @@ def check_routers(databases: Sequence[str] | None = None, **kwargs: Any) -> list
         for text, advice in _router_faults(alias)
     ]
     return found + [_apart(each) for each in placement.apart(registry, settings.database)]
+
+
+def _level(databases: Sequence[str] | None) -> int:
+    """Return how grave a mistake is that keeps a worker from its work: not for ``migrate``, which errors would stop.
+
+    A check that is given databases may be that of ``migrate``, and since Django 6.1 may be any: the command line tells.
+    """
+    is_migrate = databases is not None and sys.argv[1:2] == ["migrate"]
+    return checks.WARNING if is_migrate else checks.ERROR
 
 
 def check_pools(**kwargs: Any) -> list[checks.CheckMessage]:

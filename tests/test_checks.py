@@ -1,3 +1,4 @@
+import sys
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -137,7 +138,7 @@ def test_e005_a_file_of_contracts_that_cannot_be_read(orbit_file: Path, data: by
     assert told_text.startswith(f"{orbit_file}{text}")
 
 
-def test_e006_and_w003_handlers_and_contracts_that_differ(orbit_file: Path) -> None:
+def test_e006_and_w003_handlers_and_contracts_that_differ(orbit_file: Path, monkeypatch) -> None:
     @dataclass
     class Given:
         order: int
@@ -148,11 +149,14 @@ def test_e006_and_w003_handlers_and_contracts_that_differ(orbit_file: Path) -> N
     serve("shop.ship", ship)
     assert [each[0] for each in told()] == ["orbit_django.E006", "orbit_django.W003"]
     assert [each.level for each in checks.check_contracts()] == [ERROR, WARNING]
+    assert [each.level for each in checks.check_contracts(databases=["default"])] == [ERROR, WARNING]
+    monkeypatch.setattr(sys, "argv", ["manage.py", "migrate"])
     assert [each.level for each in checks.check_contracts(databases=["default"])] == [WARNING, WARNING]
     assert all(each[2] for each in told())
 
 
-def test_differences_do_not_stop_a_migration(orbit_file: Path) -> None:
+def test_differences_do_not_stop_a_migration(orbit_file: Path, monkeypatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["manage.py", "migrate"])
     orbit_file.write_text("task", encoding="utf-8")
     (found,) = checks.check_contracts(databases=["default"])
     assert found.level == WARNING
@@ -263,38 +267,3 @@ def test_a_missing_migration_stops_a_worker(lacking: str) -> None:
 def test_system_checks_ask_no_database() -> None:
     serve()
     call_command("check", "--tag", checks.TAG)
-
-
-@pytest.fixture
-def contract(tmp_path) -> Path:
-    task("a.b", version="1.0.0")(pay)
-    path = tmp_path / "pay.orbit"
-    path.write_text(
-        f'{TASK} workflow Pay {{ version "1.0.0" step only {{ worker "a.b" }} return {{}} }}', encoding="utf-8"
-    )
-    return path
-
-
-def of_starts(**options: Any) -> list[str]:
-    return [found.id for found in run_checks(tags=["orbit_django"], **options)]
-
-
-def test_workflows_that_nobody_here_could_start_are_warned_of_before_a_deployment(settings, contract):
-    settings.ORBIT = {"CONTRACTS": [contract], "WORKER_TOKEN": "w"}
-    assert of_starts(include_deployment_checks=True) == ["orbit_django.W001"]
-    assert of_starts() == [], "at no other time"
-    settings.ORBIT |= {"TOKEN": "a"}
-    assert of_starts(include_deployment_checks=True) == []
-
-
-def test_a_project_without_workflows_is_not_warned_of_starts(settings, contract):
-    assert of_starts(include_deployment_checks=True) == []
-    contract.write_text(TASK, encoding="utf-8")
-    settings.ORBIT = {"CONTRACTS": [contract]}
-    assert of_starts(include_deployment_checks=True) == []
-
-
-def test_contracts_that_cannot_be_read_are_no_matter_of_starts(settings, contract):
-    contract.write_text("nonsense", encoding="utf-8")
-    settings.ORBIT = {"CONTRACTS": [contract]}
-    assert of_starts(include_deployment_checks=True) == ["orbit_django.E005"]

@@ -18,6 +18,7 @@ from orbit_django.worker.vitals import Vitals
 
 logger = logging.getLogger(__name__)
 
+DEAF_SECONDS = 30.0  # how long a cancelled handler may go on before that is said
 NO_SESSION_WAIT_SECONDS = 0.05
 CALL_SECONDS = 10.0
 LEAST_INTERVAL_SECONDS = 0.25
@@ -59,7 +60,16 @@ class Heartbeat:
             return min(self._next_at - now, 0.25)  # a new session has a pace of its own
         self._next_at = max(self._next_at + interval, now)  # late beats do not pile up
         self._beat(session)
+        self._tell_deaf(now)
         return 0.0
+
+    def _tell_deaf(self, now: float) -> None:
+        """Say once which handlers go on although they were told to stop: nothing is ever thrown into them."""
+        for context in self._held.deaf(now, DEAF_SECONDS):
+            context.logger.warning(
+                "a handler goes on although it was cancelled",
+                extra={"reason": context.cancelled.reason, "seconds": DEAF_SECONDS},
+            )
 
     def _reopen(self, session: Session | None) -> float:
         """Open a session again, also while every loop waits in a handler or a poll, or replace the one in doubt.

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import threading
 from collections.abc import Iterable
 
@@ -15,6 +16,7 @@ class Held:
         self._changed = threading.Condition()
         self._contexts: dict[str, TaskContext] = {}
         self._ended: set[str] = set()
+        self._cancelled_since: dict[str, float] = {}
         self._is_closed = False
         self.left = 0  # deliveries that were let go of so far
 
@@ -58,6 +60,16 @@ class Held:
             found = list(self._contexts.values())
         for context in found:
             context.cancelled.cancel(CancelReason.SHUTDOWN)
+
+    def deaf(self, now: float, seconds: float) -> list[TaskContext]:
+        """Return, each once, the deliveries whose handlers go on so long after they were seen to be cancelled."""
+        with self._changed:
+            running = {token: each for token, each in self._contexts.items() if token not in self._ended}
+            cancelled = {token: each for token, each in running.items() if each.is_cancelled}
+            since = {token: self._cancelled_since.get(token, now) for token in cancelled}
+            found = [token for token, began in since.items() if now - began >= seconds]
+            self._cancelled_since = since | dict.fromkeys(found, math.inf)
+            return [cancelled[token] for token in found]
 
     def close_when_empty(self, seconds: float) -> bool:
         """Wait until no handler runs and then take nothing more; return whether it came to that."""

@@ -1,13 +1,12 @@
 """Which apps are installed, and how they are laid out."""
 
-JINJA = """
-TEMPLATES = [{"BACKEND": "django.template.backends.jinja2.Jinja2", "DIRS": []}]
-STORAGES = {"staticfiles": {"BACKEND": "django.core.files.storage.InMemoryStorage"}}
-"""
+from tests.projects.project import TASKS
 
 
 def test_the_app_alone(project) -> None:
-    said = project.settings("TEMPLATES = []\n").play("check", "migrate", "work", "prune")
+    said = project.settings(
+        'TEMPLATES = []\nSTORAGES = {"default": {"BACKEND": "django.core.files.storage.InMemoryStorage"}}\n'
+    ).play("check", "migrate", "work", "prune")
     assert "django.contrib" not in said
 
 
@@ -19,6 +18,14 @@ def test_users_without_an_admin(project) -> None:
 def test_an_admin_without_addresses(project) -> None:
     project.with_admin().write("urls.py", "urlpatterns = []\n")
     project.play("check", "migrate", "work")
+
+
+def test_two_handlers_of_one_task_fail_a_check_and_stop_no_migration(project) -> None:
+    """Django 6.1 gives every check the databases that only `migrate` gave before."""
+    project.write("shop/tasks_orbit.py", TASKS + TASKS)
+    assert "(orbit_django.E003) shop.pay 1.0.0 has two handlers" in project.manage("check", code=1)
+    assert "E003" in project.manage("check", "--database", "default", code=1)
+    assert "E003" in project.manage("migrate", "--run-syncdb")
 
 
 def test_an_app_in_two_folders(project) -> None:

@@ -223,7 +223,7 @@ def test_pytest_finds_the_plugin_by_itself():
 def test_the_fixtures_are_those_of_the_page():
     from orbit_django.testing import plugin
 
-    page = (databases.ROOT / "docs" / "testing.md").read_text(encoding="utf-8")
+    page = (databases.ROOT / "docs" / "how-to" / "testing.md").read_text(encoding="utf-8")
     fixtures = [name for name, value in vars(plugin).items() if type(value).__name__ == "FixtureFunctionDefinition"]
     assert sorted(fixtures) == ["exactly_once", "orbit_runtime", "run_task", "run_until_idle"]
     assert [name for name in fixtures if f"`{name}" not in page] == []

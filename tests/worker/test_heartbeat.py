@@ -222,3 +222,16 @@ def test_a_session_in_doubt_goes_on_beating_while_handlers_drain() -> None:
     world.holder.doubt(first.session_id)
     world.stop.set()
     assert len(world.live(first.session_timeout_ms / 1000 * 2)) > 5
+
+
+def test_a_handler_that_does_not_heed_its_cancellation_is_named_once(world: World, caplog) -> None:
+    deaf = context("token-1")
+    world.held.add(deaf)
+    world.transport.script("heartbeat", ("token-1",))
+    world.live(29)
+    assert warnings(caplog) == []
+
+    world.live(40)
+    (told,) = warnings(caplog)
+    assert (told.message, told.reason) == ("a handler goes on although it was cancelled", "runtime")
+    assert told.execution == deaf.execution_id

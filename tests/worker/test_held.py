@@ -81,3 +81,16 @@ def test_it_closes_at_the_moment_at_which_the_last_one_leaves() -> None:
     assert held.close_when_empty(10)
     assert not held.add(context("token-2"))
     leaving.join()
+
+
+def test_a_handler_that_goes_on_after_its_cancellation_is_told_once() -> None:
+    held, contexts = Held(), [context(f"token-{number}") for number in range(3)]
+    for each in contexts:
+        held.add(each)
+    held.cancel(["token-0", "token-1"])
+    held.reporting(contexts[1])
+
+    assert held.deaf(100.0, 30.0) == []
+    assert held.deaf(129.0, 30.0) == []
+    assert held.deaf(130.0, 30.0) == [contexts[0]]
+    assert held.deaf(500.0, 30.0) == []
