@@ -87,16 +87,16 @@ class OutboxMessageAdmin(again.SendAgainAdmin):
     joined = ("record",)
     fieldsets = (
         (None, {"fields": ("state", "kind", "task", "its_record", "whole_execution", "attempt")}),
-        ("Answer", {"fields": ("accepted", "whole_reason", "last_status", "settled_at")}),
+        ("Answer", {"fields": ("accepted", "whole_reason", "whole_receipt", "last_status", "settled_at")}),
         (
             "Delivery",
             {"fields": ("tries", "whole_error", "next_try", "waits_for", "worker_id", "server", "created_at")},
         ),
-        ("Request", {"fields": ("shown_body",)}),
+        ("Request", {"fields": ("completion_id", "shown_body")}),
     )
     readonly_fields = (
         "state", "task", "its_record", "whole_execution", "tries", "whole_reason", "whole_error", "next_try",
-        "waits_for", "shown_body", "sending_again",
+        "waits_for", "whole_receipt", "shown_body", "sending_again",
     )  # fmt: skip
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -176,6 +176,11 @@ class OutboxMessageAdmin(again.SendAgainAdmin):
     def whole_reason(self, message: Any) -> str:
         """Show why the runtime did not accept it."""
         return self._text(message, shown.reason_of(message))
+
+    @admin.display(description="receipt")
+    def whole_receipt(self, message: Any) -> str:
+        """Show what the runtime acknowledged, where it does so in more than a word."""
+        return shown.receipt_of(message) or "-"
 
     @admin.display(description="last error")
     def whole_error(self, message: Any) -> str:

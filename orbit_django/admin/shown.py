@@ -76,6 +76,19 @@ def reason_of(message: Any) -> str:
     return HIDDEN if text and not _is_benign(message) and is_hidden(name or "") else text
 
 
+def receipt_of(message: Any) -> str:
+    """Return the runtime's receipt in one line, where it gives one: its status first, then the rest."""
+    try:
+        found = json.loads(message.receipt or "{}")
+    except ValueError:
+        return str(message.receipt)
+    if not isinstance(found, dict) or not found:
+        return ""
+    status = str(found.pop("status", "?"))
+    unavailable = ["its evidence is not available any more"] if found.pop("unavailable", False) else []
+    return ", ".join([f"receipt {status}", *unavailable, *(f"{name} {value}" for name, value in found.items())])
+
+
 def tokens_of(record: Any) -> list[str]:
     """Return the tokens that no text of a record may show."""
     return list(record.messages.using(record._state.db).order_by("pk").values_list("token", flat=True)[:100])

@@ -124,7 +124,13 @@ def _of_message(message: Any, what: str, why: str) -> Iterator[Event]:
     reason = shown.masked(shown.reason_of(message), [message.token])
     told = {"delivered": "accepted", "superseded": "not needed any more", "refused": "refused"}
     what = f"{step}the runtime's answer to the {message.kind} of attempt {message.attempt}: {told.get(state, state)}"
-    yield Event(message.settled_at, state, what, "; ".join(filter(None, (reason, tries))), row=message)
+    yield Event(
+        message.settled_at,
+        state,
+        what,
+        "; ".join(filter(None, (reason, shown.receipt_of(message), tries))),
+        row=message,
+    )
 
 
 def _ways(messages: list[Any]) -> dict[int, tuple[str, str]]:

@@ -1,6 +1,7 @@
 import pytest
 
 from orbit_django import outbox
+from orbit_django.admin import shown
 from orbit_django.models import OutboxMessage
 from tests.admin.conftest import blocked_of, completion_of, failure_of, message_of, record_of
 
@@ -112,3 +113,31 @@ def test_who_may_only_look_has_no_action_and_cannot_forge_one(requeue, person):
     assert OutboxMessage.objects.blocked().get() == blocked
     requeue(user, blocked, index="0", select_across="1")
     assert OutboxMessage.objects.blocked().get() == blocked
+
+
+def test_a_receipt_and_the_id_of_its_outcome_are_shown(viewer):
+    receipt = '{"status":"rejected","generation":2,"completion_id":"c-1","reason_code":"WV-SCHEMA-SECRET_VALUE"}'
+    record = record_of()
+    message = message_of(record, token="", status="refused", accepted=False, reason="rejected", receipt=receipt)
+    message.completion_id = "c-1"
+    message.save()
+    page = viewer.get(f"/admin/orbit_django/outboxmessage/{message.pk}/change/").content.decode()
+    line = "receipt rejected, generation 2, completion_id c-1, reason_code WV-SCHEMA-SECRET_VALUE"
+    assert line in page
+    assert ">c-1<" in page.replace(" ", "").replace("\n", "")
+    timeline = viewer.get("/admin/orbit_django/idempotencyrecord/execution/", {"id": record.execution_id})
+    assert line in timeline.content.decode()
+
+
+@pytest.mark.parametrize(
+    ("receipt", "line"),
+    [
+        ("", ""),
+        ("no json", "no json"),
+        ("[]", ""),
+        ('{"status":"ignored"}', "receipt ignored"),
+        ('{"status":"completed","unavailable":true}', "receipt completed, its evidence is not available any more"),
+    ],
+)
+def test_every_kind_of_receipt_is_one_line(receipt, line):
+    assert shown.receipt_of(message_of(save=False, receipt=receipt)) == line

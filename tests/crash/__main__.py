@@ -19,6 +19,7 @@ def options() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description="Run schedules of faults.")
     parser.add_argument("--db", choices=databases.NAMES, help="the database; without it, every one that answers")
+    parser.add_argument("--transport", choices=("http", "weave"), default="http", help="binding of the workers (http)")
     parser.add_argument("--schedules", type=int, default=100, help="how many, from the seed on (100)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further schedule after that long")
@@ -62,11 +63,14 @@ def run_on(asked: argparse.Namespace) -> int:
 
 def experiment(asked: argparse.Namespace, environment: dict[str, str]) -> int:
     """Run the schedules one after the other; return the exit code."""
-    from tests.crash.lab import Laboratory
+    from tests.crash.lab import Experiment, Laboratory
+    from tests.crash.weave_lab import WeaveExperiment
 
     began = time.monotonic()
     counted = {"schedules": 0, "faults": 0, "tasks": 0, "violations": 0}
-    with Laboratory(asked.db, environment, Path(tempfile.mkdtemp(prefix="orbit-crash-"))) as laboratory:
+    folder = Path(tempfile.mkdtemp(prefix="orbit-crash-"))
+    kind = WeaveExperiment if asked.transport == "weave" else Experiment
+    with Laboratory(asked.db, environment, folder, kind) as laboratory:
         for seed in range(asked.seed, asked.seed + asked.schedules):
             plan, found = laboratory.run(seed)
             more = {"schedules": 1, "faults": len(plan.strikes), "tasks": len(plan.starts), "violations": len(found)}
@@ -77,7 +81,7 @@ def experiment(asked: argparse.Namespace, environment: dict[str, str]) -> int:
             if time.monotonic() - began > asked.seconds or (found and asked.first):
                 break
     figures = ", ".join(f"{number} {name}" for name, number in counted.items())
-    print(f"{asked.db}: {figures}, {time.monotonic() - began:.0f} s", flush=True)
+    print(f"{asked.db}, {asked.transport}: {figures}, {time.monotonic() - began:.0f} s", flush=True)
     return int(counted["violations"] > 0)
 
 

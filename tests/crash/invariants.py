@@ -53,7 +53,7 @@ def violations(evidence: Evidence, runtime: EmbeddedRuntime) -> list[str]:
         executions = list(runtime.runtime.state.executions.values())
         events = list(runtime.runtime.store.events())
     found = [*_ends(evidence, executions), *_accepted_once(events), *_same_bytes(evidence.bodies)]
-    found += [*_ledger(evidence.plan), *_effects(evidence), *_concurrent(evidence)]
+    found += [*ledger(evidence.plan), *effects(evidence), *concurrent(evidence)]
     for execution in executions:
         found += _agreement(execution, evidence.plan)
     return found + list(_false_failures(executions, events))
@@ -86,7 +86,7 @@ def _same_bytes(bodies: list[tuple[str, bytes]]) -> Iterator[str]:
             yield f"{call}: one token, {len(different)} different bodies, such as {sorted(different)[:2]}"
 
 
-def _ledger(plan: Schedule) -> Iterator[str]:
+def ledger(plan: Schedule) -> Iterator[str]:
     for message in OutboxMessage.objects.undelivered():
         yield f"a {message.kind} of {message.execution_id} is still {message.status}: {message.last_error}"
     for record in IdempotencyRecord.objects.exclude(status=IdempotencyRecord.Status.SUCCEEDED):
@@ -99,7 +99,7 @@ def _ledger(plan: Schedule) -> Iterator[str]:
             yield f"the outcome of {record.idempotency_key} is not that of its last owner {record.worker_id}"
 
 
-def _effects(evidence: Evidence) -> Iterator[str]:
+def effects(evidence: Evidence) -> Iterator[str]:
     rows = Counter(Charge.objects.values_list("key", flat=True))
     for key in evidence.plan.keys:
         wanted = 0 if "-effect-" in key else 1
@@ -141,7 +141,7 @@ def _false_failures(executions: list[Execution], events: list[Any]) -> Iterator[
                 yield f"{text}; a success of attempt {stored[key]} is stored"
 
 
-def _concurrent(evidence: Evidence) -> Iterator[str]:
+def concurrent(evidence: Evidence) -> Iterator[str]:
     """Two runs of one key at once are excused only by a paused process or a database that was away."""
     runs: dict[str, Run] = {}
     for line in evidence.lines("runs"):

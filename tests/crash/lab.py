@@ -33,8 +33,11 @@ SETTINGS = {"CLAIM_SECONDS": 2, "POLL_WAIT_MS": 400, "MAX_REDELIVERIES": 50}
 class Laboratory:
     """Runs schedules on one database, one after the other; usable as a context manager."""
 
-    def __init__(self, database: str, environment: dict[str, str], folder: Path) -> None:
+    def __init__(
+        self, database: str, environment: dict[str, str], folder: Path, experiment: "type[Experiment] | None" = None
+    ) -> None:
         self.folder = folder
+        self._experiment = experiment or Experiment
         self._stack = ExitStack()
         self._proxy = Proxy(database) if database != "sqlite" else None
         self._environment = environment | {
@@ -59,19 +62,21 @@ class Laboratory:
         folder.mkdir(parents=True)
         for model in (OutboxMessage, Effect, IdempotencyRecord, Charge):
             model.objects.all().delete()
-        with Experiment(plan, folder, self._nursery, self._proxy) as experiment:
+        with self._experiment(plan, folder, self._nursery, self._proxy) as experiment:
             found = experiment.play()
         (folder / "violations").write_text("\n".join(found), encoding="utf-8")
         if not found:
             shutil.rmtree(folder)
-        return plan, found
+        return experiment.plan, found
 
 
 class Experiment:
     """One schedule in the making."""
 
+    limit_seconds = LIMIT_SECONDS
+
     def __init__(self, plan: Schedule, folder: Path, nursery: Nursery, proxy: Proxy | None) -> None:
-        self._plan, self._folder, self._nursery, self._proxy = plan, folder, nursery, proxy
+        self.plan, self._folder, self._nursery, self._proxy = plan, folder, nursery, proxy
         self._faults = ListeningFaults()
         self._runtime = EmbeddedRuntime(
             [Path(__file__).with_name("lab.orbit")],
@@ -80,7 +85,10 @@ class Experiment:
             session_timeout_ms=1_000,
             faults=self._faults,
         )
-        self._evidence = Evidence(plan, folder)
+        self._prepare()
+
+    def _prepare(self) -> None:
+        self._evidence = Evidence(self.plan, self._folder)
         self._workers: list[int] = []
         self._count = 0
         self._due: list[tuple[float, int, Callable[[], object]]] = []
@@ -100,15 +108,18 @@ class Experiment:
         began = time.monotonic()
         for number in range(WORKERS):
             self._workers.append(self._hatch(number))
-        for start in self._plan.starts:
+        for start in self.plan.starts:
             self._at(began + start.at, lambda now=start: self._start(now))
-        for strike in self._plan.strikes:
+        for strike in self.plan.strikes:
             self._at(began + strike.at, lambda now=strike: getattr(self, f"_{now.kind}")(now))
         while self._due:
             at, _, action = heapq.heappop(self._due)
             Event().wait(max(0.0, at - time.monotonic()))
             action()
-        self._calm_down(began + LIMIT_SECONDS)
+        self._calm_down(began + self.limit_seconds)
+        return self._judge()
+
+    def _judge(self) -> list[str]:
         return violations(self._evidence, self._runtime)
 
     def _at(self, at: float, action: Callable[[], object]) -> None:

@@ -14,6 +14,8 @@ from importlib import import_module
 from pathlib import Path
 from typing import Any, NoReturn
 
+MORE = "CRASH_MORE"  # keys of ORBIT as JSON, for one worker
+
 
 class Nursery:
     """The other side of that process; usable as a context manager."""
@@ -82,6 +84,7 @@ def send(children: set[int], child: int, number: int) -> bool:
 
 def become(asked: dict[str, Any]) -> NoReturn:
     """Be a worker until it ends."""
+    from django.conf import settings
     from django.core.management import call_command
 
     log = os.open(asked["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND)
@@ -89,6 +92,7 @@ def become(asked: dict[str, Any]) -> NoReturn:
     for old, new in ((nothing, 0), (log, 1), (log, 2)):
         os.dup2(old, new)
     os.environ.update(asked["environment"])
+    settings.ORBIT = settings.ORBIT | json.loads(os.environ.get(MORE, "{}"))
     random.seed()
     code = 1
     try:
