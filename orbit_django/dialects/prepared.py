@@ -6,10 +6,22 @@ looks at anew. What is here serves statements of our own alone, which give back 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from datetime import datetime
 from typing import Any
 
 UNPREPARED = "26000"  # the server does not know the statement (any more)
+FIRST_USES = 16  # after so many uses a plan is made anew, then after four times as many, and so on
+MOST_USES = 1_024
+
+
+@dataclass(slots=True)
+class Kept:
+    """A statement that the server keeps, and for how many uses its plan is good."""
+
+    name: bytes
+    uses: int
+    left: int
 
 
 class Prepared:
@@ -18,7 +30,8 @@ class Prepared:
     def __init__(self, driver: Any, raw: Any) -> None:
         self._raw = raw
         self._driver = driver
-        self._names: dict[str, bytes] = {}
+        self._kept: dict[str, Kept] = {}
+        self._count = 0
         level = raw.isolation_level
         self._begin = b"BEGIN" if level is None else f"BEGIN ISOLATION LEVEL {level.name.replace('_', ' ')}".encode()
 
@@ -28,16 +41,31 @@ class Prepared:
         texts = [self._text(value) for value in values]
         if link.transaction_status == self._driver.pq.TransactionStatus.IDLE and not self._raw.autocommit:
             self._demand(link.exec_(self._begin))
-        name = self._names.get(sql) or self._prepare(sql)
-        result = self._demand(link.exec_prepared(name, texts))
+        result = self._demand(link.exec_prepared(self._name(sql), texts))
         return (int(result.get_value(0, 0)),) if result.ntuples else None
 
+    def _name(self, sql: str) -> bytes:
+        """Return the name of a statement, planned anew now and then.
+
+        A plan made while a table was tiny reads all of it, and the server stays with it until the table is analysed
+        again; a new plan sees how much the table has grown.
+        """
+        kept = self._kept.get(sql)
+        if kept is not None and kept.left > 0:
+            kept.left -= 1
+            return kept.name
+        uses = FIRST_USES if kept is None else min(kept.uses * 4, MOST_USES)
+        if kept is not None:
+            self._demand(self._raw.pgconn.exec_(b"DEALLOCATE " + kept.name))
+        self._kept[sql] = Kept(self._prepare(sql), uses, uses - 1)
+        return self._kept[sql].name
+
     def _prepare(self, sql: str) -> bytes:
-        name = b"orbit_%d" % len(self._names)
+        name = b"orbit_%d" % self._count
+        self._count += 1
         first, *others = sql.split("%s")
         text = first + "".join(f"${number}{piece}" for number, piece in enumerate(others, 1))
         self._demand(self._raw.pgconn.prepare(name, text.encode()))
-        self._names[sql] = name
         return name
 
     def _demand(self, result: Any) -> Any:

@@ -6,6 +6,7 @@ from django.db import DataError, OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from orbit_django.dialects.postgresql import PostgresqlDialect
+from orbit_django.dialects.prepared import FIRST_USES
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from tests import databases
 from tests.ledger import Desk, charge
@@ -45,6 +46,26 @@ def test_a_connection_keeps_the_two_statements_of_every_task(dialect: Postgresql
     deliver(Desk(charge), "d")
     assert kept() == ["INSERT", "WITH"]
     assert IdempotencyRecord.objects.succeeded().count() == OutboxMessage.objects.pending().count() == 4
+
+
+def test_a_plan_of_a_tiny_table_does_not_outlive_its_growth(dialect: PostgresqlDialect) -> None:
+    dialect.prepare()
+    deliver(Desk(charge), *(f"few-{number}" for number in range(FIRST_USES)))
+    with connection.cursor() as cursor:
+        cursor.execute(f"ANALYZE {IdempotencyRecord._meta.db_table}")
+        cursor.execute("SELECT name FROM pg_prepared_statements ORDER BY name")
+        first = cursor.fetchall()
+    deliver(Desk(charge), "one more")
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM pg_prepared_statements ORDER BY name")
+        second = cursor.fetchall()
+    assert len(first) == len(second) == 2
+    assert not set(first) & set(second)
+    deliver(Desk(charge), *(f"many-{number}" for number in range(FIRST_USES * 4 - 1)))
+    with connection.cursor() as cursor:
+        cursor.execute("SELECT name FROM pg_prepared_statements ORDER BY name")
+        assert cursor.fetchall() == second  # and not at every task
+    assert IdempotencyRecord.objects.succeeded().count() == FIRST_USES * 5
 
 
 def test_a_log_shows_what_was_said_with_its_values(dialect: PostgresqlDialect) -> None:
