@@ -78,7 +78,7 @@ def run(combination: Combination, arguments: list[str]) -> str:
 def main(given: list[str]) -> int:
     """Run what is asked for and return the exit code."""
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    parser.add_argument("--only", nargs="+", metavar="NAME", choices=[each.name for each in COMBINATIONS])
+    parser.add_argument("--only", action="append", metavar="NAME", choices=[each.name for each in COMBINATIONS])
     options, arguments = parser.parse_known_args(given)
     told = {}
     for combination in COMBINATIONS:

@@ -1,4 +1,5 @@
 import pytest
+from django.db.models import F
 
 from orbit_django.clock import FixedClock
 from orbit_django.exceptions import NoAnswerError, PayloadError
@@ -80,6 +81,8 @@ def test_what_was_just_committed_has_its_own_turn_and_is_due_at_once_when_it_has
     world.clock.advance(1)
     world.relay.report(earn("fourth"))
     assert stored(token="fourth").status == Status.DELIVERED
+    # The database's clock goes on: on a slow machine those that got no answer would be due again by now.
+    OutboxMessage.objects.pending().filter(attempts__gt=0).update(due_at=F("due_at") + 60_000)
     assert world.look() == 2, "the two that had no turn"
     assert OutboxMessage.objects.filter(status=Status.DELIVERED).count() == 3
 
