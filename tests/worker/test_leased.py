@@ -34,6 +34,7 @@ def fail(input: object, ctx: object) -> object:
     raise ValueError("no")
 
 
+@pytest.mark.clause("V52")
 @pytest.mark.django_db(transaction=True)
 @pytest.mark.databases
 @pytest.mark.parametrize("function", [charge, fail])

@@ -126,6 +126,7 @@ def test_tasks_are_done_once_and_their_receipts_are_kept(world: World) -> None:
     assert {ctx.idempotency_key for ctx in world.runs} == keys
 
 
+@pytest.mark.clause("V52", "V56")
 @pytest.mark.promise("E2", "D4")
 def test_a_new_generation_is_answered_from_the_record_under_a_new_completion_id(world: World) -> None:
     task_id = world.scene.create()
@@ -150,6 +151,7 @@ def test_a_new_generation_is_answered_from_the_record_under_a_new_completion_id(
     assert worker.vitals is not None
 
 
+@pytest.mark.clause("V61", "V62")
 @pytest.mark.promise("E4")
 def test_a_retryable_failure_is_tried_again_by_recovery_and_another_is_not(world: World) -> None:
     def fail(ctx: TaskContext) -> None:
@@ -202,6 +204,7 @@ def test_what_is_refused_cut_or_expired_touches_no_other_delivery(world: World) 
     assert world.worker.health.condition() is not None
 
 
+@pytest.mark.clause("V84")
 @pytest.mark.promise("D3")
 def test_a_success_that_is_refused_for_its_form_ends_in_a_failure() -> None:
     strict = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}

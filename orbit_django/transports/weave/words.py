@@ -167,7 +167,7 @@ def is_capacity(answer: Answer) -> bool:
 
 
 def read_receipt(body: object, sent: str) -> Receipt:
-    """Read the receipt of a report with that body; raise NoAnswerError when it is none of it (V70 to V76)."""
+    """Read the receipt of a report with that body; raise NoAnswerError when it is none of it (V70 to V74)."""
     request = json.loads(sent.partition(OUTPUT)[0] + "}") if OUTPUT in sent else json.loads(sent)
     proof = request["lease"]
     own = (proof["task_id"], proof["generation"], request.get("completion_id") or request["error"]["completion_id"])

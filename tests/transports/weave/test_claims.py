@@ -24,6 +24,7 @@ def poll_all(scene: Scene, count: int, wait_ms: int = WAIT_MS) -> list[Assignmen
         return list(pool.map(lambda _: scene.transport.poll(scene.worker_id, wait_ms), range(count)))
 
 
+@pytest.mark.clause("V10", "V12", "V30")
 def test_an_instance_says_release_exact_types_and_capacity(scene: Scene) -> None:
     session = scene.transport.register(scene.registration())
     assert json.loads(scene.bodies("register")[0]) == {
@@ -34,6 +35,7 @@ def test_an_instance_says_release_exact_types_and_capacity(scene: Scene) -> None
     assert [one["id"] for one in scene.call("instances")] == [session.session_id]
 
 
+@pytest.mark.clause("V30")
 def test_a_release_that_is_not_known_is_a_refusal_and_one_that_is_not_set_a_mistake(scene: Scene) -> None:
     lost = scene.made(release_id="99999999-9999-4999-8999-999999999999")
     with pytest.raises(RefusedError, match="WV-LEASE"):
@@ -46,6 +48,7 @@ def test_a_release_that_is_not_known_is_a_refusal_and_one_that_is_not_set_a_mist
         scene.transport.register(Registration("w", "python", (), "sdk"))
 
 
+@pytest.mark.clause("V40", "V41", "V42")
 def test_a_lease_is_an_assignment_in_our_words(scene: Scene) -> None:
     given = scene.poll(input={"to": "x", "n": 1.5})
     task = scene.task(given)
@@ -57,6 +60,7 @@ def test_a_lease_is_an_assignment_in_our_words(scene: Scene) -> None:
     assert 590_000 < (given.timeout_ms or 0) <= 600_000
 
 
+@pytest.mark.clause("V31")
 def test_one_claim_brings_work_for_every_free_thread(scene: Scene) -> None:
     scene.register()
     for _ in range(3):
@@ -68,6 +72,7 @@ def test_one_claim_brings_work_for_every_free_thread(scene: Scene) -> None:
     assert all(1 <= limit <= 5 for limit in limits(scene))
 
 
+@pytest.mark.clause("V31")
 def test_more_than_a_hundred_threads_claim_a_hundred_at_once() -> None:
     scene = Scene()
     scene.transport = scene.made(capacity=100)
@@ -95,6 +100,7 @@ def test_an_empty_poll_has_asked(scene: Scene) -> None:
     assert len(scene.sent("claim")) >= 1
 
 
+@pytest.mark.clause("V21")
 def test_at_capacity_a_claim_brings_nothing_and_another_one_follows(scene: Scene) -> None:
     scene.register()
     scene.create()
@@ -103,6 +109,7 @@ def test_at_capacity_a_claim_brings_nothing_and_another_one_follows(scene: Scene
     assert len(set(scene.bodies("claim"))) == 1
 
 
+@pytest.mark.clause("V14", "V15")
 @pytest.mark.parametrize(
     ("fault", "value", "error"),
     [
@@ -126,6 +133,7 @@ def test_a_claim_that_fails_is_told_to_one_thread(scene: Scene, fault: str, valu
     assert scene.transport.poll(scene.worker_id, WAIT_MS) is not None
 
 
+@pytest.mark.clause("V31")
 def test_every_waiting_thread_learns_of_a_revoked_instance(scene: Scene) -> None:
     scene.register()
     seen: list[type] = []
@@ -147,6 +155,7 @@ def test_every_waiting_thread_learns_of_a_revoked_instance(scene: Scene) -> None
     assert scene.transport.poll(scene.register(), WAIT_MS) is not None
 
 
+@pytest.mark.clause("V40")
 def test_a_lease_that_cannot_be_read_hurts_no_other(scene: Scene) -> None:
     scene.register()
     for _ in range(2):
@@ -176,9 +185,19 @@ def test_stopping_ends_idle_polls_at_once_and_keeps_what_is_on_its_way(scene: Sc
     assert time.monotonic() - began < 1
 
 
+@pytest.mark.clause("V42")
 def test_a_clock_that_is_off_does_not_shorten_a_lease(scene: Scene) -> None:
     scene.register()
     scene.transport._time.learn("Thu, 01 Jan 1970 00:01:00 GMT", 0.0)
     lease = datetime.fromtimestamp(75, tz=datetime.now().astimezone().tzinfo)
     scene.transport._time._clock = type("Still", (), {"wall": lambda self: 0.0})()  # type: ignore[assignment]
     assert scene.transport._time.until(lease) == pytest.approx(14.5, abs=1)
+
+
+@pytest.mark.clause("V35")
+def test_an_instance_is_left_to_itself(scene: Scene) -> None:
+    before = len(scene.weave.recorder.exchanges)
+    scene.register()
+    scene.transport.unregister(scene.worker_id, timeout_seconds=1)
+    assert len(scene.weave.recorder.exchanges) == before + 1
+    assert not scene.call("instances")[0]["is_revoked"]

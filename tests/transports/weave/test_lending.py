@@ -22,6 +22,7 @@ def bound(scene: Scene, **more: bool) -> Assignment:
     return scene.poll(connection_revision_id=revision)
 
 
+@pytest.mark.clause("V90", "V91", "V92")
 def test_a_slot_is_lent_for_a_short_time(scene: Scene) -> None:
     given = bound(scene)
     lease = scene.transport.deliveries.credentials(given.token, "api")
@@ -33,6 +34,7 @@ def test_a_slot_is_lent_for_a_short_time(scene: Scene) -> None:
     assert scene.bodies("context") == [given.token.encode()]
 
 
+@pytest.mark.clause("V21", "V93")
 @pytest.mark.parametrize("call", ["context", "credentials"])
 def test_at_capacity_the_same_bytes_go_again_while_the_lease_lives(scene: Scene, call: str) -> None:
     given = bound(scene)
@@ -52,6 +54,7 @@ def test_at_capacity_for_too_long_the_lease_ends() -> None:
         scene.close()
 
 
+@pytest.mark.clause("V93")
 @pytest.mark.parametrize("fault", ["drop", "garbage", "lost"])
 @pytest.mark.parametrize("call", ["context", "credentials"])
 def test_nothing_else_is_asked_for_again(scene: Scene, call: str, fault: str) -> None:

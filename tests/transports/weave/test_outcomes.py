@@ -14,6 +14,7 @@ from tests.transports.weave.scene import Scene, capability, completion, failing
 ID = "11111111-1111-4111-8111-111111111111"
 
 
+@pytest.mark.clause("V12", "V40", "V50", "V70")
 def test_a_success_is_completed_under_its_id_with_the_proof_as_it_came(scene: Scene) -> None:
     given = scene.poll()
     receipt = scene.complete(given, {"b": 1.50, "a": "ü"}, ID)
@@ -26,6 +27,7 @@ def test_a_success_is_completed_under_its_id_with_the_proof_as_it_came(scene: Sc
     assert json.loads(given.token)["token"] not in receipt.text
 
 
+@pytest.mark.clause("V50")
 def test_the_stored_output_goes_out_byte_for_byte(scene: Scene) -> None:
     given = scene.poll()
     body = completion(given, {"text": ',"output":{"x":1}}', "n": 1e2}, ID)
@@ -34,6 +36,7 @@ def test_the_stored_output_goes_out_byte_for_byte(scene: Scene) -> None:
     assert scene.task(given)["output"] == {"text": ',"output":{"x":1}}', "n": 100.0}
 
 
+@pytest.mark.clause("V51", "V61", "V63", "V70")
 @pytest.mark.parametrize(
     ("code", "retryable", "sent", "outcome"),
     [
@@ -60,6 +63,7 @@ def test_a_failure_says_by_its_code_whether_it_may_be_tried_again(
     assert (receipt.accepted, json.loads(receipt.text)["status"]) == (True, "failed")
 
 
+@pytest.mark.clause("V15", "V56")
 def test_a_lost_answer_is_resolved_by_the_same_bytes_even_after_the_lease_has_expired(scene: Scene) -> None:
     given = scene.poll()
     body = completion(given, {}, ID)
@@ -72,6 +76,7 @@ def test_a_lost_answer_is_resolved_by_the_same_bytes_even_after_the_lease_has_ex
     assert len(scene.task(given)["receipts"]) == 1
 
 
+@pytest.mark.clause("V15", "V74")
 @pytest.mark.parametrize("fault", ["drop", "garbage", "cut"])
 def test_what_is_no_receipt_settles_nothing(scene: Scene, fault: str) -> None:
     given = scene.poll()
@@ -82,6 +87,7 @@ def test_what_is_no_receipt_settles_nothing(scene: Scene, fault: str) -> None:
     assert scene.transport.send(Kind.COMPLETE, body).accepted
 
 
+@pytest.mark.clause("V74")
 @pytest.mark.parametrize(
     "said",
     [{"completion_id": "other"}, {"status": "resolved"}, {"generation": 2}, {"unavailable": True}],
@@ -93,6 +99,7 @@ def test_a_receipt_of_something_else_is_none(scene: Scene, said: dict[str, Any])
         scene.complete(given)
 
 
+@pytest.mark.clause("V20", "V21")
 @pytest.mark.parametrize("code", ["WV-REQUEST-CAPACITY", "WV-OPERATION-CAPACITY"])
 @pytest.mark.parametrize("kind", list(Kind))
 def test_at_capacity_the_same_bytes_go_again_after_growing_waits(scene: Scene, code: str, kind: Kind) -> None:
@@ -108,6 +115,7 @@ def test_at_capacity_the_same_bytes_go_again_after_growing_waits(scene: Scene, c
         assert least <= wait < least + 2, "a busy machine may take its time"
 
 
+@pytest.mark.clause("V20", "V84")
 def test_another_429_is_not_sent_again(scene: Scene) -> None:
     given = scene.poll()
     scene.faults.add("status", "complete", value=(429, "WV-RUNTIME-LIMIT"), times=9)
@@ -117,6 +125,7 @@ def test_another_429_is_not_sent_again(scene: Scene) -> None:
     assert len(scene.sent("complete")) == 1
 
 
+@pytest.mark.clause("V80", "V81", "V82", "V83")
 @pytest.mark.parametrize(
     ("status", "code", "is_benign"),
     [
@@ -138,7 +147,8 @@ def test_final_refusals_are_receipts_with_a_reason(
     assert scene.transport.deliveries._leases.find(given.token) is None  # type: ignore[attr-defined]
 
 
-@pytest.mark.parametrize("status", [403, 404, 409, 422])
+@pytest.mark.clause("V13", "V14", "V85")
+@pytest.mark.parametrize("status", [302, 403, 404, 409, 422])
 def test_a_refusal_that_is_not_the_platforms_says_nothing_about_the_outcome(scene: Scene, status: int) -> None:
     given = scene.poll()
     scene.faults.add("html", "complete", value=status)
@@ -148,6 +158,7 @@ def test_a_refusal_that_is_not_the_platforms_says_nothing_about_the_outcome(scen
     assert scene.complete(given).accepted
 
 
+@pytest.mark.clause("V15")
 @pytest.mark.parametrize("status", [500, 503, 408])
 def test_trouble_of_the_platform_is_no_answer(scene: Scene, status: int) -> None:
     given = scene.poll()
@@ -157,6 +168,7 @@ def test_trouble_of_the_platform_is_no_answer(scene: Scene, status: int) -> None
     assert scene.complete(given).accepted
 
 
+@pytest.mark.clause("V84")
 def test_an_output_against_its_schema_leaves_the_lease_for_a_failure() -> None:
     strict = {"type": "object", "properties": {"id": {"type": "integer"}}, "required": ["id"]}
     scene = Scene(capability(outputSchema=strict))
@@ -172,6 +184,7 @@ def test_an_output_against_its_schema_leaves_the_lease_for_a_failure() -> None:
         scene.close()
 
 
+@pytest.mark.clause("V72")
 def test_a_secret_in_an_output_is_rejected_once_and_for_all() -> None:
     schema = {"type": "object", "properties": {"key": {"type": "string", "x-secret": True}}}
     scene = Scene(capability(outputSchema=schema))
@@ -188,6 +201,7 @@ def test_a_secret_in_an_output_is_rejected_once_and_for_all() -> None:
         scene.close()
 
 
+@pytest.mark.clause("V71")
 def test_an_outcome_of_a_branch_that_ended_is_ignored_with_a_receipt(scene: Scene) -> None:
     given = scene.poll()
     scene.call("fail_branch", run_id=scene.task(given)["run_id"])
@@ -196,6 +210,7 @@ def test_an_outcome_of_a_branch_that_ended_is_ignored_with_a_receipt(scene: Scen
     assert json.loads(receipt.text)["status"] == "ignored"
 
 
+@pytest.mark.clause("V73")
 def test_a_receipt_without_evidence_acknowledges_what_was_accepted_before(scene: Scene) -> None:
     given = scene.poll()
     body = completion(given, {}, ID)
@@ -207,6 +222,7 @@ def test_a_receipt_without_evidence_acknowledges_what_was_accepted_before(scene:
     assert "accepted_output_hash" not in receipt.text
 
 
+@pytest.mark.clause("V52", "V80", "V81")
 def test_another_id_after_an_accepted_outcome_is_a_lost_lease_and_another_body_a_conflict(scene: Scene) -> None:
     given = scene.poll()
     assert scene.complete(given, {}, ID).accepted
@@ -214,6 +230,7 @@ def test_another_id_after_an_accepted_outcome_is_a_lost_lease_and_another_body_a
     assert "WV-COMPLETION-CONFLICT" in scene.complete(given, {"other": 1}, ID).reason
 
 
+@pytest.mark.clause("V57", "V58")
 def test_size_depth_and_numbers_are_looked_at_before_a_commit(scene: Scene) -> None:
     given = scene.poll()
     room = 1_048_576 - len('{"a":""}')
@@ -232,6 +249,7 @@ def test_size_depth_and_numbers_are_looked_at_before_a_commit(scene: Scene) -> N
     scene.transport.check_report(Kind.FAIL, failing(given))
 
 
+@pytest.mark.clause("V57")
 def test_the_largest_and_deepest_output_that_passes_here_passes_there(scene: Scene) -> None:
     given = scene.poll()
     room = 1_048_576 - len('{"a":""}')

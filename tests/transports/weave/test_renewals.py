@@ -48,6 +48,7 @@ def wait_for(condition: Callable[[], object], seconds: float = 20) -> None:
         time.sleep(0.01)  # noqa: TID251  (between two looks at other threads)
 
 
+@pytest.mark.clause("V32", "V40")
 def test_each_lease_is_renewed_at_a_third_of_its_time_with_its_own_proof(scene: Scene) -> None:
     given = [scene.poll() for _ in range(3)]
     with Keepers(scene) as keepers:
@@ -71,6 +72,7 @@ def test_what_is_settled_or_dropped_is_not_renewed(scene: Scene) -> None:
     assert keepers.lost == []
 
 
+@pytest.mark.clause("V34")
 def test_a_lost_renewal_is_made_again_while_the_lease_lives(scene: Scene) -> None:
     given = scene.poll()
     scene.faults.add("drop", "heartbeat", times=2)
@@ -80,6 +82,7 @@ def test_a_lost_renewal_is_made_again_while_the_lease_lives(scene: Scene) -> Non
     assert scene.complete(given).accepted
 
 
+@pytest.mark.clause("V21")
 def test_at_capacity_renewals_wait_as_the_table_says(scene: Scene) -> None:
     given = scene.poll()
     scene.faults.add("capacity", "heartbeat", times=4)
@@ -92,6 +95,7 @@ def test_at_capacity_renewals_wait_as_the_table_says(scene: Scene) -> None:
     assert scene.complete(given).accepted
 
 
+@pytest.mark.clause("V34")
 def test_a_lease_that_nobody_could_renew_is_lost_at_its_end_and_no_other_with_it(scene: Scene) -> None:
     given, other = scene.poll(), scene.poll()
     scene.call("cancel", run_id=scene.task(given)["run_id"])
@@ -103,6 +107,7 @@ def test_a_lease_that_nobody_could_renew_is_lost_at_its_end_and_no_other_with_it
     assert scene.complete(other).accepted
 
 
+@pytest.mark.clause("V33")
 def test_a_run_that_is_suspended_for_a_moment_costs_no_lease() -> None:
     scene = Scene(lease_seconds=6)
     try:
@@ -119,6 +124,7 @@ def test_a_run_that_is_suspended_for_a_moment_costs_no_lease() -> None:
         scene.close()
 
 
+@pytest.mark.clause("V33")
 def test_three_refusals_in_a_row_are_the_end() -> None:
     scene = Scene(lease_seconds=12)
     try:
@@ -132,6 +138,7 @@ def test_three_refusals_in_a_row_are_the_end() -> None:
         scene.close()
 
 
+@pytest.mark.clause("V33")
 @pytest.mark.parametrize(("status", "code"), [(403, "WV-FORBIDDEN"), (404, "WV-NOT-FOUND")])
 def test_what_can_never_be_renewed_is_lost_at_once(scene: Scene, status: int, code: str) -> None:
     given = scene.poll()

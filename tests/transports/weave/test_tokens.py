@@ -58,6 +58,7 @@ def test_while_the_issuer_is_away_the_old_token_is_used_to_its_end() -> None:
         scene.close()
 
 
+@pytest.mark.clause("V11")
 def test_an_expired_token_is_renewed_once_and_the_same_bytes_go_again(scene: Scene, fetching: WeaveTransport) -> None:
     given = scene.poll()
     scene.call("expire_tokens")
@@ -67,6 +68,7 @@ def test_an_expired_token_is_renewed_once_and_the_same_bytes_go_again(scene: Sce
     assert tries[0].body == tries[1].body
 
 
+@pytest.mark.clause("V11", "V85")
 def test_a_token_that_is_never_accepted_is_tried_twice(scene: Scene, fetching: WeaveTransport) -> None:
     given = scene.poll()
     scene.faults.add("status", "complete", value=401, times=9)
@@ -75,6 +77,7 @@ def test_a_token_that_is_never_accepted_is_tried_twice(scene: Scene, fetching: W
     assert (caught.value.status, len(scene.sent("complete"))) == (401, 2)
 
 
+@pytest.mark.clause("V85")
 def test_a_given_token_that_expired_is_not_tried_again(scene: Scene) -> None:
     given = scene.poll()
     scene.call("expire_tokens")
