@@ -5,6 +5,7 @@ from pathlib import Path
 
 from orbit_django.embedded.weave.platform import ENVIRONMENT, PROJECT, SECRET, TENANT
 from orbit_django.embedded.weave.server import RARE, EmbeddedWeave
+from tests.management.test_orbit_dev import free_port
 from tests.test_readme import Project
 
 DIGEST = "sha256:" + "d" * 64
@@ -28,7 +29,9 @@ def test_the_handlers_of_the_readme_work_for_weave_unchanged(tmp_path: Path) -> 
         for member in ("Ada", "Bo"):
             weave.call("create_task", capability="library.lend@1.0.0", input={"book": "Emma", "member": member})
         weave.call("create_task", capability="library.remind@1.0.0", input={"member": "Ada"})
-        project.manage("orbit_worker", "--burst", "--task", "library.*")
+        project.manage(
+            "orbit_worker", "--burst", "--processes", "2", "--health", str(free_port()), "--task", "library.*"
+        )
         tasks = {json.dumps(one["input"]): one for one in weave.call("tasks")}
 
     lent = [one for one in tasks.values() if one["status"] == "completed" and "due" in (one["output"] or {})]

@@ -74,6 +74,9 @@ class Deliveries:
 
     keepers = 1  # how many threads call ``heartbeat``, so that one slow answer holds up no other lease
 
+    def take(self, token: str) -> None:
+        """Note that a delivery is held here, and will be reported or dropped."""
+
     def drop(self, token: str) -> None:
         """Note that a delivery will not be reported from here; it comes again by itself."""
 

@@ -182,6 +182,7 @@ class PollLoop:
         if not rooms.held.add(context):
             rooms.deliveries.drop(context.token)
             return  # the session is being closed: the runtime delivers again
+        rooms.deliveries.take(context.token)
         self._received += 1
         rooms.allowance.received()
         logger.debug("a task was received", extra=about(assignment, redelivery=assignment.redelivery))

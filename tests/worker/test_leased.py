@@ -21,7 +21,11 @@ PROOF = '{"task_id":"t","generation":1,"owner":"w","token":"a-very-secret-token"
 
 class Recording(Deliveries):
     def __init__(self) -> None:
+        self.taken: list[str] = []
         self.dropped: list[str] = []
+
+    def take(self, token: str) -> None:
+        self.taken.append(token)
 
     def drop(self, token: str) -> None:
         self.dropped.append(token)
@@ -135,3 +139,12 @@ def test_other_bindings_say_that_they_lend_none() -> None:
     world.loop.step()
     with pytest.raises(ConfigurationError, match=r"ctx\.credentials: .* TRANSPORT 'weave'"):
         world.executed[0].credentials("api")
+
+
+def test_the_binding_is_told_of_a_delivery_that_has_arrived() -> None:
+    world = LoopWorld()
+    world.rooms.deliveries = deliveries = Recording()
+    world.answers = [MESSAGE]
+    world.transport.script("poll", assignment(PROOF))
+    world.loop.step()
+    assert deliveries.taken == [PROOF]

@@ -227,13 +227,17 @@ class Leased(Deliveries):
         self._feed = feed
         self._lending = lending
 
+    def take(self, token: str) -> None:
+        """Note that a lease has arrived in the room that runs it."""
+        self._leases.take(token)
+
     def drop(self, token: str) -> None:
         """Renew a lease no more; it expires, and recovery decides."""
         self._leases.remove(token)
 
     def stop_polls(self, timeout_seconds: float) -> bool:
-        """Claim no more; return whether what was claimed has been handed out."""
-        return self._feed.stop(timeout_seconds)
+        """Claim no more; return whether all that was claimed has arrived where it is run."""
+        return self._feed.stop(timeout_seconds) and self._leases.are_taken(timeout_seconds)
 
     def credentials(self, token: str, slot: str) -> CredentialLease:
         """Return what the platform lends to this lease; raise CredentialsError when it does not."""

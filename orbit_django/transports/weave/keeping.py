@@ -34,6 +34,7 @@ class Held:
     refused: int = 0
     busy: int = 0  # answers in a row that the platform is at capacity
     is_renewing: bool = False
+    is_taken: bool = False
 
 
 class Leases:
@@ -59,10 +60,23 @@ class Leases:
         held = self._held.get(proof)
         return held if held is not None and self._clock.monotonic() < held.expires else None
 
+    def take(self, proof: str) -> None:
+        """Note that somebody answers for a lease."""
+        with self._changed:
+            if proof in self._held:
+                self._held[proof].is_taken = True
+            self._changed.notify_all()
+
+    def are_taken(self, seconds: float) -> bool:
+        """Wait until somebody answers for every lease; return whether it came to that."""
+        with self._changed:
+            return self._changed.wait_for(lambda: all(held.is_taken for held in self._held.values()), seconds)
+
     def remove(self, proof: str) -> None:
         """Let go of a lease: its outcome was answered, or there will be none."""
         with self._changed:
             self._held.pop(proof, None)
+            self._changed.notify_all()
 
     def due(self, seconds: float) -> Iterator[Held]:
         """Yield each lease that is to be renewed within so many seconds, at its moment; each to one thread alone."""
@@ -77,6 +91,7 @@ class Leases:
             gone = [held.proof for held in self._held.values() if now >= held.expires and not held.is_renewing]
             for proof in gone:
                 del self._held[proof]
+            self._changed.notify_all()
         return tuple(gone)
 
     def renewed(self, held: Held, expires: float) -> None:

@@ -178,8 +178,11 @@ def test_stopping_ends_idle_polls_at_once_and_keeps_what_is_on_its_way(scene: Sc
         while len(scene.sent("claim")) == claims:
             time.sleep(0.01)  # noqa: TID251  (the claim is under way)
         assert not deliveries.stop_polls(0.0)
+        given = idle.result(5)
+        assert given is not None
+        assert not deliveries.stop_polls(0.0), "it is on its way to the room that runs it"
+        deliveries.take(given.token)
         assert deliveries.stop_polls(5.0)
-        assert idle.result(1) is not None
     began = time.monotonic()
     assert scene.transport.poll(scene.worker_id, 60_000) is None
     assert time.monotonic() - began < 1
