@@ -15,7 +15,7 @@ ARGS ?=
 DJANGO ?=
 
 .DEFAULT_GOAL := help
-.PHONY: help setup demo test matrix coverage check format bench bench-profile conformance crash crash-mutants docs lock clean
+.PHONY: help setup demo test matrix coverage check format bench bench-profile conformance crash crash-mutants docs proto lock clean
 
 help:  ## show this list
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/^([a-z-]+):.*## (.*)/  make \1\t\2/' | expand -t 22
@@ -72,6 +72,10 @@ docs: .venv-docs/.ready  ## build the documentation's site into build/site; a wa
 	@.venv-docs/bin/sphinx-build --fail-on-warning --keep-going --quiet --fresh-env \
 		-d build/doctrees -b html docs build/site
 	@echo "the site is in build/site/index.html"
+
+proto: $(VENV)/.development  ## generate the modules of the gRPC messages again
+	$(BIN)/python -m grpc_tools.protoc -I. --python_out=. --pyi_out=. --grpc_python_out=. \
+		orbit_django/transports/proto/worker.proto
 
 lock: $(VENV)/.development  ## pin the requirement files again, to the newest versions
 	UV=$(abspath $(BIN)/uv) requirements/lock.sh

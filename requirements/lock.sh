@@ -13,6 +13,7 @@ lock 3.11 base
 lock 3.11 dev
 lock 3.11 postgres
 lock 3.11 mysql
+lock 3.11 grpc
 lock 3.11 bench
 lock 3.11 docs
 lock 3.12 django-next

@@ -1,5 +1,7 @@
 """Django settings of the test-suite; `ORBIT_TEST_DB` chooses the database."""
 
+import os
+
 from tests import databases
 
 SECRET_KEY = "only-for-tests"
@@ -45,3 +47,7 @@ TEMPLATES = [
         },
     }
 ]
+
+# What a worker process under test cannot be told by an option or by the environment.
+if target := os.environ.get("ORBIT_TEST_GRPC_TARGET"):
+    ORBIT = {"GRPC_TARGET": target}

@@ -42,7 +42,7 @@ class OrbitSettings:
     client_key: str | None = None  # PEM file of its key; without it the key is read from the certificate's file
     proxy: str | None = field(default=None, repr=False)  # URL of a proxy, perhaps with a password; none by default
     log_level: str = "INFO"
-    transport: str = "http"  # "http", "weave", or the dotted path of a binding
+    transport: str = "http"  # "http", "grpc", "weave", or the dotted path of a binding
     grpc_target: str | None = None  # host:port of the runtime's gRPC side
     runtime: str = "python"  # the language announced, matched with ``using`` (O053)
     worker_id: str = ""  # stable identity; empty: python-<host>-<pid>

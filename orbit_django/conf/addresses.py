@@ -26,6 +26,14 @@ def loopback_of(url: str) -> tuple[str, int] | None:
     return parts.hostname, parts.port or HTTP_PORT
 
 
+def split_target(target: str) -> tuple[str, int]:
+    """Return host and port of ``HOST:PORT`` or ``[IPV6]:PORT``; raise ValueError when it is none."""
+    parts = urlsplit(f"//{target}")
+    if not parts.hostname or not parts.port or parts.netloc != target or "@" in target or set(target) & set(' \\"<>,'):
+        raise ValueError("expected host:port, as the runtime was given it by --grpc-addr")
+    return parts.hostname, parts.port
+
+
 def read_listening(value: Any) -> tuple[str, int]:
     """Return host and port of ``[HOST:]PORT``, by default on this machine alone; raise ValueError when it is none."""
     expected = f"expected PORT, HOST:PORT or [IPV6]:PORT, found {str(value)[:100]!r}"

@@ -11,13 +11,13 @@ from typing import Any
 
 from django.conf import settings
 
-from orbit_django.conf.addresses import read_listening
+from orbit_django.conf.addresses import read_listening, split_target
 from orbit_django.conf.texts import is_http, read_name, read_secret, read_text, read_url
 from orbit_django.conf.weave import read_weave
 from orbit_django.protocol import MAX_WAIT_MS
 
 LOG_LEVELS = ("CRITICAL", "ERROR", "WARNING", "INFO", "DEBUG")
-TRANSPORTS = ("http", "weave")
+TRANSPORTS = ("http", "grpc", "weave")
 
 
 def _proxy(value: Any) -> str:
@@ -96,6 +96,13 @@ def _transport(value: Any) -> str:
     return text
 
 
+def _target(value: Any) -> str:
+    """Read the address of the gRPC side; a text that may hold a credential is not repeated."""
+    text = read_name(value)
+    split_target(text)
+    return text.lower()
+
+
 def _paths(value: Any) -> tuple[str, ...]:
     if not isinstance(value, list | tuple):
         raise TypeError(f"expected a list of paths, found {type(value).__name__}")
@@ -113,7 +120,7 @@ READERS: dict[str, Callable[[Any], Any]] = {
     "proxy": _proxy,
     "log_level": _level,
     "transport": _transport,
-    "grpc_target": read_text,
+    "grpc_target": _target,
     "runtime": read_name,
     "worker_id": read_name,
     "concurrency": _whole(1, 1000),

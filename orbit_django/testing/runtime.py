@@ -88,11 +88,16 @@ class LocalRuntime(EmbeddedRuntime):
 def running_runtime(**options: Any) -> Iterator[LocalRuntime]:
     """Run a runtime that needs no credential, with ``settings.ORBIT`` pointing to it; ``options`` are the runtime's.
 
-    It begins with the contracts of the setting CONTRACTS; ``declare`` adds others.
+    With a TRANSPORT of ``grpc`` it is worked for over gRPC, with any other over HTTP. It begins with the contracts of
+    the setting CONTRACTS; ``declare`` adds others.
     """
     given = dict(getattr(project, "ORBIT", None) or {})
+    is_grpc = conf.load().transport == "grpc"
+    if is_grpc:
+        options.setdefault("grpc_port", 0)
     runtime = LocalRuntime(options.pop("contracts", conf.load().contracts), **options)
     with runtime:
-        ours = {"SERVER": runtime.url, "TRANSPORT": "http", "PROXY": None}
+        way = {"TRANSPORT": "grpc", "GRPC_TARGET": runtime.grpc_target} if is_grpc else {"TRANSPORT": "http"}
+        ours = {"SERVER": runtime.url, "PROXY": None} | way
         with override_settings(ORBIT=given | ours):
             yield runtime

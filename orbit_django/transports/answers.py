@@ -70,7 +70,7 @@ class Answer:
         error = self.error()
         what = PAGE if error is None and self._is_page() else "without an ORBIT error code"
         code, message = error or ("", NO_RUNTIME if what == PAGE else self._text())
-        code, message = _shown(hide(code), CODE_LIMIT), _shown(hide(message), TEXT_LIMIT)
+        code, message = shown(hide(code), CODE_LIMIT), shown(hide(message), TEXT_LIMIT)
         if self.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             text = f"{self.status} {code or what}: {message}"
             return NoAnswerError(text)
@@ -111,7 +111,7 @@ def _refuse(literal: str) -> NoReturn:
 _decoder = json.JSONDecoder(parse_constant=_refuse)  # ``json.loads`` would make one for each text
 
 
-def _shown(text: str, limit: int) -> str:
+def shown(text: str, limit: int) -> str:
     """Return the text on one line and cut, so that an answer can neither flood a log nor forge lines in it."""
     line = " ".join(text.split())
     return line if len(line) <= limit else f"{line[: limit - 1]}…"

@@ -26,12 +26,12 @@ from orbit_django.conf.addresses import is_loopback
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, PayloadError
 from orbit_django.redaction import redacted
 from orbit_django.transports.answers import Answer, whole
+from orbit_django.transports.credential import Credential, bearer
 from orbit_django.transports.kept import HEADERS, KeptConnection, Place
 from orbit_django.transports.limits import CALL, TimedAdapter
 from orbit_django.transports.reading import CHUNK_BYTES
 from orbit_django.transports.tls import TlsFiles
 
-Credential = Callable[[], str | None]
 Opened = TypeVar("Opened", "Session", KeptConnection)
 
 
@@ -111,7 +111,7 @@ class HttpConnection:
         """Do what ``call`` does for the calls that are made all the time."""
         if self._place is None:
             return self.call("POST", path, body, connect_seconds=connect_seconds, total_seconds=total_seconds)
-        content, authorization = _encoded(body), _bearer(self._credential(), self._names.credential)
+        content, authorization = _encoded(body), bearer(self._credential(), self._names.credential)
         kept = self._mine(KeptConnection, partial(KeptConnection, self._place))
         CALL.begin(connect_seconds, total_seconds)
         try:
@@ -192,18 +192,9 @@ class _Bearer(AuthBase):
         self._names = names
 
     def __call__(self, request: requests.PreparedRequest) -> requests.PreparedRequest:
-        if authorization := _bearer(self._credential(), self._names):
+        if authorization := bearer(self._credential(), self._names):
             request.headers["authorization"] = authorization
         return request
-
-
-def _bearer(token: str | None, names: str) -> str:
-    """Return the header's value for a token; an empty text for none."""
-    if token is None:
-        return ""
-    if not token.isascii() or not token.isprintable() or token != token.strip():
-        raise ConfigurationError(f"the credential holds a character that no header can carry; look at {names}")
-    return f"Bearer {token}"
 
 
 def _checked(server: str, name: str) -> str:

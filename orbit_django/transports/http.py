@@ -17,6 +17,7 @@ from orbit_django.exceptions import NoAnswerError, PayloadError, TransportError,
 from orbit_django.protocol import API_VERSION, MAX_WAIT_MS, Assignment, Kind, Receipt, Registration, Session
 from orbit_django.transports.answers import VERSION_HEADER, Answer, read_json
 from orbit_django.transports.connection import HttpConnection
+from orbit_django.transports.credential import token_of
 from orbit_django.transports.salvage import salvage
 
 logger = logging.getLogger(__name__)
@@ -123,7 +124,7 @@ class HttpTransport:
             raise NoAnswerError(f"the answer is not what the protocol says: {error}") from None
 
     def _failure(self, answer: Answer, report: str) -> TransportError:
-        return answer.failure(lambda text: self._connection.redact(text, _token(report)))
+        return answer.failure(lambda text: self._connection.redact(text, token_of(report)))
 
 
 @lru_cache(maxsize=4)
@@ -133,15 +134,6 @@ def _poll_body(session_id: str, wait_ms: int) -> str:
 
 def _session_body(session_id: str) -> str:
     return json.dumps({"worker_session_id": session_id})
-
-
-def _token(report: str) -> str:
-    """Return the task token of a report, which an error text must not show."""
-    try:
-        token = json.loads(report)["token"]
-    except (ValueError, TypeError, KeyError, RecursionError):
-        return ""
-    return token if isinstance(token, str) else ""
 
 
 def _assigned(answer: Answer) -> object:

@@ -62,6 +62,16 @@ class TlsFiles:
         return context
 
 
+def authorities(ca_cert: str | None) -> bytes:
+    """Return as PEM what TlsFiles trusts, for a library that takes no context."""
+    if ca_cert:
+        return Path(ca_cert).read_bytes()
+    places = ssl.get_default_verify_paths()
+    file, folder = Path(places.openssl_cafile), Path(places.openssl_capath)
+    files = [file] if file.is_file() else sorted(folder.glob("*.[0-9]")) if folder.is_dir() else []
+    return b"\n".join(each.read_bytes() for each in files or [Path(certifi.where())])
+
+
 def _trust(context: ssl.SSLContext, path: str) -> None:
     try:
         context.load_verify_locations(cafile=path)

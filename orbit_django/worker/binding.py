@@ -6,11 +6,13 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from orbit_django.conf import OrbitSettings
-from orbit_django.conf.addresses import is_loopback
+from orbit_django.conf.addresses import is_loopback, split_target
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.transports.base import Transport, check_binding, find_binding
 from orbit_django.transports.http import HttpTransport
 from orbit_django.transports.weave import WeaveTransport
+
+EXTRA = ("grpc", "google")  # top names of what the extra `grpc` installs
 
 
 def open_transport(settings: OrbitSettings) -> Transport:
@@ -31,9 +33,11 @@ def open_transport(settings: OrbitSettings) -> Transport:
         )
     if settings.transport == "weave":
         return WeaveTransport(settings.weave, capacity=settings.concurrency, **wire_options(settings))
+    if settings.transport == "grpc":
+        return _open_grpc(settings)
     if "." not in settings.transport:
         raise ConfigurationError(
-            f"TRANSPORT: {settings.transport!r} is unknown; expected 'http', 'weave' or a dotted path"
+            f"TRANSPORT: {settings.transport!r} is unknown; expected 'http', 'grpc', 'weave' or a dotted path"
         )
     opened: Transport = find_binding(settings.transport)(settings)
     check_binding(opened, settings.transport)
@@ -53,4 +57,20 @@ def wire_options(settings: OrbitSettings) -> dict[str, Any]:
 def is_credential_exposed(settings: OrbitSettings) -> bool:
     """Return whether the token travels unencrypted to another machine."""
     parts = urlsplit(settings.reports_to)
-    return parts.scheme == "http" and not is_loopback(parts.hostname or "") and settings.credential is not None
+    hosts = [parts.hostname or ""]
+    if settings.transport == "grpc" and settings.grpc_target:
+        hosts.append(split_target(settings.grpc_target)[0])
+    is_away = not all(map(is_loopback, hosts))
+    return parts.scheme == "http" and is_away and settings.credential is not None
+
+
+def _open_grpc(settings: OrbitSettings) -> Transport:
+    try:
+        from orbit_django.transports.grpc import open_grpc
+    except ImportError as error:
+        if (error.name or "").partition(".")[0] not in EXTRA:
+            raise
+        raise ConfigurationError(
+            "TRANSPORT: 'grpc' needs packages that are not installed: pip install 'orbit_django[grpc]'"
+        ) from None
+    return open_grpc(settings)

@@ -57,7 +57,7 @@ def test_limits_are_told_in_plain_digits() -> None:
 
 def test_a_transport_is_known_or_a_dotted_path() -> None:
     assert READERS["transport"]("shop.wire.open") == "shop.wire.open"
-    with pytest.raises(ValueError, match="'pigeon' is unknown; expected 'http', 'weave' or a dotted path"):
+    with pytest.raises(ValueError, match="'pigeon' is unknown; expected 'http', 'grpc', 'weave' or a dotted path"):
         READERS["transport"]("pigeon")
 
 

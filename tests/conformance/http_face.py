@@ -11,6 +11,7 @@ from contextlib import suppress
 from typing import Any
 from urllib.parse import urlsplit
 
+from orbit_django.embedded.server import EmbeddedRuntime
 from tests.conformance.observer import Answer, Call, Observer, Reply
 from tests.transports.wire import Request, read_request
 
@@ -45,13 +46,14 @@ class HttpExchange:
         method, path, _ = request.line.split(" ", 2)
         self.method, self.path, self.headers, self.body = method, path, request.headers, request.body
         self.connection = request.connection
-        self.certificate = certificate
+        names = [part[0] for part in (certificate or {}).get("subject", ())]
+        self.common_name = dict(names).get("commonName")
         self._face = face
         self._peer = peer
         self.call = Call(path.rsplit("/", 1)[-1], _decoded(request.body), time.monotonic(), self)
 
     def forward(self) -> Answer:
-        parts = urlsplit(self._face.runtime_url())
+        parts = urlsplit(self._face.runtime().url)
         connection = http.client.HTTPConnection(parts.hostname or "", parts.port, timeout=90)
         try:
             connection.request(
@@ -86,7 +88,7 @@ class HttpFace:
 
     def __init__(self, observer: Observer) -> None:
         self.observer = observer
-        self.runtime_url = lambda: ""
+        self.runtime: Any = EmbeddedRuntime
         self.stopping = threading.Event()
         self.tls: ssl.SSLContext | None = None
         self._port = 0

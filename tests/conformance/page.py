@@ -7,7 +7,7 @@ from tests.conformance.table import BINDINGS, ROOT, Check
 
 PAGE = ROOT / "docs" / "conformance.md"
 PASSES = "passes"
-TITLES = {"http": "HTTP"}
+TITLES = {"http": "HTTP", "grpc": "gRPC"}
 HEAD = """\
 # Conformance
 

@@ -7,7 +7,9 @@ import threading
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
+from urllib.parse import urlsplit
 
+from django.conf import settings as project
 from django.db.backends.signals import connection_created
 
 from orbit_django import conf, task
@@ -18,12 +20,13 @@ from orbit_django.management.commands.orbit_worker import Command
 from orbit_django.tasks import registry
 from orbit_django.worker.binding import open_transport
 from orbit_django.worker.worker import Worker
+from tests.conformance.grpc_face import GrpcFace
 from tests.conformance.http_face import HttpFace
 from tests.conformance.observer import Observer
 from tests.processes import NOTES, Watched, WorkerProcess, wait_for
 from tests.worker.staging import HURRY, WORKFLOWS
 
-FACES = {"http": HttpFace}
+FACES = {"http": HttpFace, "grpc": GrpcFace}
 PAY = """
 task "shop.pay" { version "1.0.0" input { seconds: Float } output { paid: String } }
 """
@@ -95,7 +98,7 @@ class Scene(Observer, Watched):
         super().__init__()
         self.binding = binding
         self.face = FACES[binding](self)
-        self.face.runtime_url = lambda: self.runtime.url
+        self.face.runtime = lambda: self.runtime
         self.folder = folder
         self.workers: list[Any] = []
         self._environment = environment
@@ -105,7 +108,7 @@ class Scene(Observer, Watched):
         self._notes.touch()
 
     @staticmethod
-    def face_of(binding: str) -> HttpFace:
+    def face_of(binding: str) -> HttpFace | GrpcFace:
         """Return another port, behind which there is no runtime."""
         return FACES[binding](Observer())
 
@@ -116,7 +119,8 @@ class Scene(Observer, Watched):
 
     def serve(self, **options: Any) -> EmbeddedRuntime:
         """Start a runtime with these options."""
-        self._runtime = EmbeddedRuntime(CATALOG, **{"session_timeout_ms": 3_000} | options).start()
+        usual = {"session_timeout_ms": 3_000, "grpc_port": 0 if self.binding == "grpc" else None}
+        self._runtime = EmbeddedRuntime(CATALOG, **usual | options).start()
         return self._runtime
 
     def handle(
@@ -131,6 +135,8 @@ class Scene(Observer, Watched):
             self.handle(function or (lambda input: {}))
         self.serve() if self._runtime is None else None
         given = {"server": self.face.url, "transport": self.binding} | SETTINGS | settings
+        if self.binding == "grpc":
+            given.setdefault("grpc_target", urlsplit(given["server"]).netloc)
         worker = InsideWorker(conf.load(**given), self.log)
         self.workers.append(worker)
         return worker
@@ -138,6 +144,8 @@ class Scene(Observer, Watched):
     def process(self, *arguments: str, tasks: str = "test.*", **environment: str) -> WorkerProcess:
         """Start a worker process; it serves the test tasks unless ``tasks`` is another pattern, or empty."""
         self.serve() if self._runtime is None else None
+        if self.binding == "grpc":
+            environment.setdefault("ORBIT_TEST_GRPC_TARGET", self.face.target)
         surroundings = self._environment | {"ORBIT_SERVER": self.face.url, NOTES: str(self._notes)} | environment
         chosen = ("--task", tasks) if tasks else ()
         log = self.folder / f"worker-{len(self.workers) + 1}.log"
@@ -151,6 +159,8 @@ class Scene(Observer, Watched):
             self.handle(lambda input: {})
         self.serve() if self._runtime is None else None
         said, code = io.StringIO(), 0
+        if self.binding == "grpc":
+            project.ORBIT = {"GRPC_TARGET": self.face.target} | project.ORBIT
         chosen = ["--server", self.face.url, "--transport", self.binding]
         try:
             Command(stderr=said).run_from_argv(["manage.py", "orbit_worker", *chosen, *arguments])
@@ -164,6 +174,8 @@ class Scene(Observer, Watched):
         (package / "app").mkdir(parents=True)
         (package / "app" / "__init__.py").touch()
         (package / "app" / "tasks_orbit.py").write_text(f"from orbit_django import task\n{handlers}", encoding="utf-8")
+        if self.binding == "grpc":
+            orbit.setdefault("GRPC_TARGET", self.face.target)
         apps = ["django.contrib.auth", "django.contrib.contenttypes", "orbit_django", "app"]
         settings = f"from tests.settings import *\nINSTALLED_APPS = {apps}\nORBIT = {orbit}\n"
         (package / "project_settings.py").write_text(settings, encoding="utf-8")

@@ -11,7 +11,7 @@ import pytest
 
 ROOT = Path(__file__).resolve().parent.parent.parent
 PROTOCOL = ROOT / "docs" / "protocol.md"
-BINDINGS = ("http",)
+BINDINGS = ("http", "grpc")
 APPS = ["orbit_django", "tests.testapp"]  # whose tables are emptied after a check; all of them take much longer
 
 

@@ -86,7 +86,7 @@ def test_contract(scene: Scene) -> None:
     view = scene.end_of("wrong")
     assert view["error"]["code"] == "OUTPUT_CONTRACT_VIOLATION"
     assert len(scene.reports()) == 1
-    assert CONTRACT in worker.log()
+    wait_for(lambda: CONTRACT in worker.log())
     scene.deliver()
     assert scene.report().name == "complete"
 

@@ -15,14 +15,14 @@ from tests.transports.certificates import Authority
 SECRET = "tok-SECRET-93"
 
 
-@check("The credential comes with every call of every thread, in the same way", "O030", "O041", only="http")
+@check("The credential comes with every call of every thread, in the same way", "O030", "O041", "O163")
 def test_credential(scene: Scene) -> None:
     scene.serve(token="admin-SECRET", worker_token=SECRET)
     calls = every_call(scene, worker_token=SECRET)
     assert {call.wire.headers.get("authorization") for call in calls} == {f"Bearer {SECRET}"}
 
 
-@check("Without a credential nothing is sent in its place", "O030", only="http")
+@check("Without a credential nothing is sent in its place", "O030")
 def test_no_credential(scene: Scene) -> None:
     assert [call for call in every_call(scene) if "authorization" in call.wire.headers] == []
 
@@ -91,7 +91,7 @@ def test_foreign_identity(scene: Scene, monkeypatch, identity: dict, words: str)
 
 
 @check("The worker's token comes before the admin's, an empty one counts as none, and the project's settings win",
-       "O200", "O202", only="http")  # fmt: skip
+       "O200", "O202")  # fmt: skip
 @pytest.mark.parametrize(
     ("environment", "project", "sent"),
     [
@@ -115,7 +115,7 @@ def authority(tmp_path) -> Authority:
     return Authority(tmp_path, "ours")
 
 
-@check("Over TLS only the authority that was named is trusted, instead of the system's", "O015", "O203")
+@check("Over TLS only the authority that was named is trusted, instead of the system's", "O015", "O163", "O203")
 def test_authority(scene: Scene, authority: Authority, tmp_path) -> None:
     scene.face.tls = authority.server_context()
     scene.deliver()
@@ -133,6 +133,7 @@ def test_authority(scene: Scene, authority: Authority, tmp_path) -> None:
     "O034",
     "O040",
     "O041",
+    "O163",
     "O204",
 )
 @pytest.mark.parametrize("how", ["pair", "joint"])
@@ -146,9 +147,7 @@ def test_client_certificate(scene: Scene, authority: Authority, tmp_path, how: s
     scene.work(ca_cert=str(authority.certificate), **files)
     assert scene.report().name == "complete"
     scene.wait("heartbeat")
-    if scene.binding == "http":
-        names = {dict(part[0] for part in call.wire.certificate["subject"])["commonName"] for call in scene.calls}
-        assert names == {"worker-cert"}
+    assert {call.wire.common_name for call in scene.calls} == {"worker-cert"}
 
 
 @check("A worker whose certificate is missing is not let in, and waits", "O034", "O040")

@@ -107,8 +107,7 @@ def test_hanging(scene: Scene) -> None:
     later = wait_for(lambda: scene.named("heartbeat", since=hung.left_at))[0]
     assert later.at - hung.left_at < 1
     assert len(scene.named("register")) == 1
-    if scene.binding == "http":
-        assert hung.wire.connection not in {poll.wire.connection for poll in scene.named("poll")}
+    assert hung.wire.connection not in {poll.wire.connection for poll in scene.named("poll")}
 
 
 @check("Heartbeats that fail keep their pace, neither in a hot loop nor piled up", "O019", "O311")

@@ -98,8 +98,7 @@ def test_new_credential(scene: Scene, tmp_path: Path) -> None:
     (tmp_path / "new").write_text("tok-SECRET-new")
     (tmp_path / "new").replace(file)
     second = scene.wait("complete", 2)[1]
-    if scene.binding == "http":
-        assert second.wire.headers["authorization"] == "Bearer tok-SECRET-new"
+    assert second.wire.headers["authorization"] == "Bearer tok-SECRET-new"
 
 
 @check("Neither does what comes from a proxy or leads elsewhere: the result is kept, and no redirect is followed",
@@ -141,7 +140,7 @@ def test_redirects(scene: Scene) -> None:
 @pytest.mark.promise("D2")
 def test_other_server(scene: Scene) -> None:
     other = Scene.face_of(scene.binding)
-    other.runtime_url = lambda: scene.runtime.url
+    other.runtime = lambda: scene.runtime
     scene.always("complete", unavailable)
     scene.deliver()
     first = scene.work()

@@ -18,7 +18,7 @@ WATCHED_SECONDS = 2.0  # longer than the first three waits between tries togethe
 
 
 def bodies(scene: Scene, name: str = "complete") -> list[object]:
-    return [call.wire.body if scene.binding == "http" else call.fields for call in scene.named(name)]
+    return [call.wire.body for call in scene.named(name)]
 
 
 def fails(input):

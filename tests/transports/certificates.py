@@ -7,6 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from orbit_django.embedded.server import server_context
+
 
 class Authority:
     """A certificate authority in a folder of its own."""
@@ -31,11 +33,11 @@ class Authority:
 
     def server_context(self, *, client_authority: "Authority | None" = None) -> ssl.SSLContext:
         """Return what a server needs; with a client authority it insists on a certificate of its clients."""
-        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-        context.load_cert_chain(*self.issue("server"))
+        clients = str(client_authority.certificate) if client_authority else None
+        context = server_context(*map(str, self.issue("server")), clients)
+        assert context is not None
         if client_authority:
             context.verify_mode = ssl.CERT_REQUIRED
-            context.load_verify_locations(client_authority.certificate)
         return context
 
 

@@ -37,7 +37,7 @@ def test_a_dotted_path_names_a_binding_of_the_project() -> None:
 @pytest.mark.parametrize(
     ("fields", "text"),
     [
-        ({"transport": "htpp"}, "TRANSPORT: 'htpp' is unknown; expected 'http', 'weave' or a dotted path"),
+        ({"transport": "htpp"}, "TRANSPORT: 'htpp' is unknown; expected 'http', 'grpc', 'weave' or a dotted path"),
         ({"transport": "no.such.module"}, "TRANSPORT: 'no.such.module' cannot be imported"),
         ({"transport": f"{__name__}.no_such_name"}, "cannot be imported"),
         ({"transport": "os.path"}, "TRANSPORT: 'os.path' is a module; expected a callable that takes the settings"),

@@ -5,19 +5,14 @@ from __future__ import annotations
 import logging
 import socket
 import ssl
-import time
-from dataclasses import replace
 from http import HTTPStatus
 from http.server import BaseHTTPRequestHandler
 from typing import Any
 from urllib.parse import parse_qsl
 
-from orbit_django.embedded.answers import Answer, Host, Request, error_answer
+from orbit_django.embedded.answers import Answer, Host, Request
 from orbit_django.embedded.listener import ClosedError
-from orbit_django.embedded.recorder import Exchange, without_secrets
-from orbit_django.embedded.server import page
-from orbit_django.embedded.server.routes import respond
-from orbit_django.exceptions import RuntimeRefusalError
+from orbit_django.embedded.server.passage import outcome
 
 logger = logging.getLogger(__name__)
 _CHUNK = 65536
@@ -52,11 +47,7 @@ class Connection(BaseHTTPRequestHandler):
         except (ClosedError, OSError, ValueError):  # broken off, or no HTTP
             self.close_connection = True
             return
-        exchange = self._recorded(request)
-        answer = self._outcome(request)
-        if exchange is not None and self.host.recorder is not None:
-            status, body = (None, b"") if answer is None else (answer.status, answer.body)
-            self.host.recorder.end(exchange, status, body)
+        answer = outcome(self.host, request, self._certificate_names())
         if answer is None:
             self.close_connection = True
         else:
@@ -72,39 +63,6 @@ class Connection(BaseHTTPRequestHandler):
         path, _, query = self.path.partition("?")
         body = self._read()
         return Request(self.command, path, dict(parse_qsl(query)), self.headers, body, is_gone=self._is_gone)
-
-    def _recorded(self, request: Request) -> Exchange | None:
-        if (recorder := self.host.recorder) is None:
-            return None
-        headers = without_secrets(request.headers)
-        exchange = Exchange(time.monotonic(), request.method, request.path, request.call, headers, request.body)
-        recorder.begin(exchange)
-        return exchange
-
-    def _outcome(self, request: Request) -> Answer | None:
-        """Return the answer, or None to close the connection without one."""
-        try:
-            return self._answer(request)
-        except (ClosedError, OSError):
-            return None
-        except Exception:  # one request must not end the server; the client sees a 500
-            logger.exception("a request of the embedded runtime failed")
-            return error_answer(RuntimeRefusalError(500, "INTERNAL", "the runtime failed; see its log"))
-
-    def _answer(self, request: Request) -> Answer:
-        try:
-            header = self.headers.get("authorization")
-            if request.path == "/":
-                header = page.authorization(header)
-            request.caller = self.host.credentials.caller(header, self._certificate_names())
-            request.caller.check_path(request.path)
-        except RuntimeRefusalError as error:
-            return _refusal(error, request)
-        if (faults := self.host.faults) is None:
-            return respond(self.host, request)
-        if (early := faults.before(request, self.host)) is not None:
-            return early
-        return faults.after(request, respond(self.host, request), self.host)
 
     def _certificate_names(self) -> frozenset[str] | None:
         certificate: dict[str, Any] | None = (
@@ -177,9 +135,3 @@ class Connection(BaseHTTPRequestHandler):
             self.wfile.write(head if self.command == "HEAD" else head + body)
         except OSError:
             self.close_connection = True  # the client did not wait for its answer
-
-
-def _refusal(error: RuntimeRefusalError, request: Request) -> Answer:
-    if request.path == "/":
-        return page.refusal(error.message)
-    return replace(error_answer(error), version=None)

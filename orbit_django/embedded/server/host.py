@@ -1,4 +1,4 @@
-"""The embedded runtime over HTTP: a listener, a ticker, and one lock around the state machine."""
+"""The embedded runtime for its clients: its addresses, a ticker, and one lock around the state machine."""
 
 from __future__ import annotations
 
@@ -7,7 +7,6 @@ import ssl
 import threading
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from contextlib import contextmanager
-from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -16,10 +15,9 @@ from orbit_django.contracts import Catalog, TaskContract, Workflow, load
 from orbit_django.embedded.answers import Interference
 from orbit_django.embedded.callers import Credentials, Identity
 from orbit_django.embedded.listener import ClosedError
-from orbit_django.embedded.port import Port
 from orbit_django.embedded.recorder import Recorder
 from orbit_django.embedded.runtime import Runtime
-from orbit_django.embedded.server.handler import Connection
+from orbit_django.embedded.server.doors import Doors
 from orbit_django.embedded.server.polls import Waiter, Waiters
 from orbit_django.embedded.store import MemoryStore, SqliteStore, Store
 
@@ -42,6 +40,7 @@ class EmbeddedRuntime:
         *,
         host: str = "127.0.0.1",
         port: int = 0,
+        grpc_port: int | None = None,
         token: str | None = None,
         worker_token: str | None = None,
         identities: Sequence[Identity] = (),
@@ -65,7 +64,7 @@ class EmbeddedRuntime:
         self.runtime: Runtime
         self._session_timeout_ms = session_timeout_ms
         self._clock = clock
-        self._port = Port(host, port, tls, partial(Connection, host=self))
+        self._doors = Doors(host=self, name=host, number=port, grpc_number=grpc_port, tls=tls)
         self._db_path = db_path
         self._memory = MemoryStore()
         self._life = threading.RLock()  # held by whoever starts or ends something; taken before `lock`
@@ -77,7 +76,12 @@ class EmbeddedRuntime:
     @property
     def url(self) -> str:
         """Where the runtime listens."""
-        return self._port.url
+        return self._doors.url
+
+    @property
+    def grpc_target(self) -> str | None:
+        """Where its gRPC side listens; None without a ``grpc_port``."""
+        return self._doors.grpc_target
 
     @property
     def is_away(self) -> bool:
@@ -105,7 +109,7 @@ class EmbeddedRuntime:
         """Open the history and listen; raises ConfigurationError when the file or the port cannot be had."""
         with self._life:
             self._begin()
-            self._port.open()
+            self._doors.open()
         return self
 
     def stop(self) -> None:
@@ -133,8 +137,8 @@ class EmbeddedRuntime:
             absence = self._absence = threading.Event()
             if is_restart:
                 self._end()
-            self._port.close()
-            self._port.hold()
+            self._doors.close()
+            self._doors.hold()
         if seconds is not None:
             args = (absence, seconds)
             threading.Thread(target=self._return, args=args, name="orbit-runtime-absence", daemon=True).start()
@@ -148,7 +152,7 @@ class EmbeddedRuntime:
             self._absence = None
             if self._ticker is None:
                 self._begin()
-            self._port.open()
+            self._doors.open()
 
     def _return(self, absence: threading.Event, seconds: float) -> None:
         absence.wait(seconds)
@@ -161,7 +165,7 @@ class EmbeddedRuntime:
         # before the port is had. The port answers nobody until it is opened.
         known = self._history() if self._db_path and Path(self._db_path).exists() else None
         try:
-            self._port.hold()
+            self._doors.hold()
             store = known = known if known is not None else self._history()
             with self.lock:
                 timeout_ms = self._session_timeout_ms
@@ -173,7 +177,7 @@ class EmbeddedRuntime:
         except BaseException:
             if known is not None:
                 known.close()
-            self._port.close()
+            self._doors.close()
             raise
         self._ticker = threading.Thread(target=self._tick, name="orbit-runtime-ticker", daemon=True)
         self._ticker.start()
@@ -184,7 +188,7 @@ class EmbeddedRuntime:
                 self._stopping.set()
                 self._waiters.close()
                 self._wake.notify_all()
-        self._port.close()
+        self._doors.close()
         if self._ticker is not None:
             self._ticker.join()
             self._ticker = None

@@ -7,7 +7,13 @@ import ssl
 from orbit_django.exceptions import ConfigurationError
 
 
-def server_context(cert: str | None, key: str | None, client_ca: str | None) -> ssl.SSLContext | None:
+class ServerContext(ssl.SSLContext):
+    """A context that remembers its files, for a side that takes no context: certificate, key, CA of clients."""
+
+    files: tuple[str, str | None, str | None]
+
+
+def server_context(cert: str | None, key: str | None, client_ca: str | None) -> ServerContext | None:
     """Return the context for the files, None when there are none; raises ConfigurationError naming the file at fault.
 
     A client certificate is asked for when ``client_ca`` is given, and not required: a token does as well.
@@ -16,7 +22,8 @@ def server_context(cert: str | None, key: str | None, client_ca: str | None) -> 
         if key or client_ca:
             raise ConfigurationError("--tls-key and --tls-client-ca need --tls-cert")
         return None
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context = ServerContext(ssl.PROTOCOL_TLS_SERVER)
+    context.files = (cert, key, client_ca)
     try:
         context.load_cert_chain(cert, key)
     except (OSError, ssl.SSLError) as error:

@@ -14,7 +14,7 @@ from typing import Any
 from django.core.management.base import BaseCommand, CommandError, CommandParser, DjangoHelpFormatter
 
 from orbit_django import conf
-from orbit_django.conf.addresses import is_loopback, loopback_of
+from orbit_django.conf.addresses import is_loopback, loopback_of, split_target
 from orbit_django.embedded.callers import Identity, read_identities
 from orbit_django.embedded.faults import Faults, explain, parse_fault
 from orbit_django.embedded.server import MAX_BODY_BYTES, EmbeddedRuntime, server_context
@@ -36,6 +36,11 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--port": {
         "type": int,
         "help": f"port to listen on, 0 for any that is free (default: that of SERVER {_FOLLOWED}, or {_PORT})",
+    },
+    "--grpc-port": {
+        "type": int,
+        "help": "port to serve gRPC on as well, 0 for any that is free (default: that of GRPC_TARGET if TRANSPORT is"
+        " grpc and the target is this machine, or no gRPC)",
     },
     "--db": {
         "metavar": "PATH",
@@ -127,6 +132,8 @@ class Command(BaseCommand):
     def _announce(self, runtime: EmbeddedRuntime, options: dict[str, Any]) -> None:
         names = ", ".join(f"{name} {version}" for name, version in runtime.catalog.workflows) or "none"
         self.stdout.write(f"ORBIT development runtime at {runtime.url} (for development only, not for production)")
+        if runtime.grpc_target:
+            self.stdout.write(f"gRPC at {runtime.grpc_target}")
         self.stdout.write(f"workflows: {names}; state in {options['db']}; stop with Ctrl-C")
         if options["fault"]:
             self.stdout.write(f"misbehaves on purpose: {', '.join(options['fault'])}")
@@ -145,21 +152,33 @@ def _with_defaults(options: dict[str, Any]) -> dict[str, Any]:
         "contracts": settings.contracts,
         "host": host,
         "port": port if options["port"] is None else options["port"],
+        "grpc_port": _grpc_port(settings) if options["grpc_port"] is None else options["grpc_port"],
         "token": environment["TOKEN"],
         "worker_token": environment["WORKER_TOKEN"],
     }
     return options | {name: options[name] or default for name, default in defaults.items()}
 
 
+def _grpc_port(settings: conf.OrbitSettings) -> int | None:
+    """Return the port that the project's own workers look for, if they look for it on this machine."""
+    if settings.transport != "grpc" or not settings.grpc_target:
+        return None
+    host, port = split_target(settings.grpc_target)
+    return port if is_loopback(host) else None
+
+
 def _runtime(options: dict[str, Any]) -> EmbeddedRuntime:
     if not 0 < options["session_timeout"] < math.inf or options["max_body"] <= 0:
         raise ConfigurationError("--session-timeout and --max-body must be greater than zero")
-    if not 0 <= options["port"] <= _MAX_PORT:
-        raise ConfigurationError(f"--port {options['port']}: expected a number from 0 to {_MAX_PORT}")
+    for name in ("port", "grpc_port"):
+        if not 0 <= (options[name] or 0) <= _MAX_PORT:
+            option = f"--{name.replace('_', '-')} {options[name]}"
+            raise ConfigurationError(f"{option}: expected a number from 0 to {_MAX_PORT}")
     return EmbeddedRuntime(
         options["contracts"],
         host=options["host"],
         port=options["port"],
+        grpc_port=options["grpc_port"],
         token=options["token"],
         worker_token=options["worker_token"],
         identities=_identities(options["workers_file"]),
