@@ -206,7 +206,10 @@ def own_cases(names: Iterable[str], checkouts: Iterable[Path], transport: str) -
     """Return the cases by hand that were named, and one product for each checkout."""
     cases: list[Case] = [ByHand(name) for name in ("A", "naive", "floor") if name in names]
     for number, checkout in enumerate(checkouts):
-        cases.append(Product(checkout, transport, f"product@{checkout.resolve().name}" if number else "product"))
+        name = f"product@{checkout.resolve().name}" if number else "product"
+        cases.append(Product(checkout, "http" if transport == "grpc" else transport, name))
+        if transport == "grpc":  # beside HTTP, in the same rounds
+            cases.append(Product(checkout, transport, f"{name}@grpc"))
     return cases
 
 

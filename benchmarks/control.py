@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import http.client
 import json
+import os
 import select
 import socket
 import subprocess
@@ -15,7 +16,8 @@ from pathlib import Path
 from typing import Any
 
 ROOT = Path(__file__).resolve().parent.parent
-RUNTIMES = {"http": "benchmarks.runtime"}  # by transport; a binding to come brings a runtime of its own
+RUNTIMES = {"http": "benchmarks.runtime", "grpc": "benchmarks.grpc_runtime"}  # by transport; the latter serves both
+GRPC_TARGET = "BENCH_GRPC_TARGET"  # what the measured processes are told by
 CLIENTS = 8  # of the measurement of its ceiling
 
 
@@ -58,7 +60,10 @@ def running(transport: str) -> Iterator[RuntimeProcess]:
     process = subprocess.Popen(command, cwd=ROOT, stdout=subprocess.PIPE, text=True)
     try:
         assert process.stdout is not None
-        yield RuntimeProcess(process, int(process.stdout.readline()))
+        port = int(process.stdout.readline())
+        if transport == "grpc":
+            os.environ[GRPC_TARGET] = f"127.0.0.1:{int(process.stdout.readline())}"
+        yield RuntimeProcess(process, port)
     finally:
         process.terminate()
         process.wait(10)

@@ -24,6 +24,9 @@ if database["ENGINE"].endswith("sqlite3"):
     database["OPTIONS"] = {"transaction_mode": "IMMEDIATE", "timeout": 20, "init_command": "PRAGMA journal_mode=WAL;"}
 DATABASES = {"default": database}
 
+if target := env.str("BENCH_GRPC_TARGET", default=""):
+    ORBIT = {"GRPC_TARGET": target}
+
 if module := env.str("BENCH_SETTINGS", default=""):
     globals().update({name: value for name, value in vars(import_module(module)).items() if name.isupper()})
     INSTALLED_APPS = globals()["APPS"]

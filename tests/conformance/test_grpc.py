@@ -77,7 +77,7 @@ def test_numbers(scene: Scene) -> None:
 
 
 @check("An output with a whole number beyond 2^53 is INVALID_RESULT and names the path; in details it is a text",
-       "O167", "O329", only="grpc")  # fmt: skip
+       "O167", "O329", "O346", only="grpc")  # fmt: skip
 @pytest.mark.promise("E8")
 def test_numbers_beyond(scene: Scene) -> None:
     def pay(input):
@@ -103,7 +103,7 @@ def nested(depth: int, kind: type) -> object:
 
 
 @check("An output nested deeper than messages may be is INVALID_RESULT, an input like that INVALID_INPUT",
-       "O162", "O306", only="grpc")  # fmt: skip
+       "O162", "O306", "O346", "O347", only="grpc")  # fmt: skip
 @pytest.mark.promise("E7", "E8")
 def test_depth(scene: Scene) -> None:
     scene.deliver("out", input={"out": 40})
@@ -117,7 +117,7 @@ def test_depth(scene: Scene) -> None:
 
 
 @check("An input with a number that JSON does not have is INVALID_INPUT, and its token is answered",
-       "O162", only="grpc")  # fmt: skip
+       "O162", "O347", only="grpc")  # fmt: skip
 @pytest.mark.promise("E7")
 def test_no_json_in(scene: Scene) -> None:
     scene.deliver(input={"rate": math.nan})
@@ -145,7 +145,7 @@ RETRIED = {
 
 
 @check("A report that ends UNAVAILABLE, INTERNAL, DEADLINE_EXCEEDED or in no word of the runtime's is sent again",
-       "O151", "O170", only="grpc")  # fmt: skip
+       "O151", "O170", "O344", only="grpc")  # fmt: skip
 @pytest.mark.promise("D1")
 @pytest.mark.parametrize("name", RETRIED)
 def test_retried(scene: Scene, name: str) -> None:
@@ -166,7 +166,7 @@ FINAL = {
 
 
 @check("A refusal is known by the code in the metadata or at the beginning of the text; a failure follows it",
-       "O169", "O170", "O307", only="grpc")  # fmt: skip
+       "O169", "O170", "O307", "O344", "O345", only="grpc")  # fmt: skip
 @pytest.mark.promise("D3")
 @pytest.mark.parametrize("name", FINAL)
 def test_refused(scene: Scene, name: str) -> None:
@@ -188,7 +188,7 @@ KEPT = {
 
 
 @check("What says nothing of the result keeps it: a credential, rights, a server without the service, a proxy",
-       "O169", "O308", "O309", only="grpc")  # fmt: skip
+       "O169", "O308", "O309", "O344", only="grpc")  # fmt: skip
 @pytest.mark.promise("D2")
 def test_kept(scene: Scene) -> None:
     scene.always("complete", by_token(KEPT, accept))
@@ -233,7 +233,7 @@ def test_reasons(scene: Scene) -> None:
     for token in replies:
         scene.report(token)
     found = OutboxMessage.objects.filter(token__in=replies).order_by("token").values_list("token", "accepted", "reason")
-    wait_for(lambda: list(found) == [("good", True, ""), ("late", False, "stale attempt"), ("mute", False, "")])
+    wait_for(lambda: list(found.all()) == [("good", True, ""), ("late", False, "stale attempt"), ("mute", False, "")])
 
 
 @check("A worker whose address serves something else is told so in one line", "O170", "O313", only="grpc")

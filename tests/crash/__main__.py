@@ -19,7 +19,9 @@ def options() -> argparse.Namespace:
     """Read the command line."""
     parser = argparse.ArgumentParser(prog="python -m tests.crash", description="Run schedules of faults.")
     parser.add_argument("--db", choices=databases.NAMES, help="the database; without it, every one that answers")
-    parser.add_argument("--transport", choices=("http", "weave"), default="http", help="binding of the workers (http)")
+    parser.add_argument(
+        "--transport", choices=("http", "grpc", "weave"), default="http", help="binding of the workers (http)"
+    )
     parser.add_argument("--schedules", type=int, default=100, help="how many, from the seed on (100)")
     parser.add_argument("--seed", type=int, default=1, help="the first seed (1)")
     parser.add_argument("--seconds", type=float, default=float("inf"), help="begin no further schedule after that long")
@@ -63,13 +65,13 @@ def run_on(asked: argparse.Namespace) -> int:
 
 def experiment(asked: argparse.Namespace, environment: dict[str, str]) -> int:
     """Run the schedules one after the other; return the exit code."""
-    from tests.crash.lab import Experiment, Laboratory
+    from tests.crash.lab import Experiment, GrpcExperiment, Laboratory
     from tests.crash.weave_lab import WeaveExperiment
 
     began = time.monotonic()
     counted = {"schedules": 0, "faults": 0, "tasks": 0, "violations": 0}
     folder = Path(tempfile.mkdtemp(prefix="orbit-crash-"))
-    kind = WeaveExperiment if asked.transport == "weave" else Experiment
+    kind = {"http": Experiment, "grpc": GrpcExperiment, "weave": WeaveExperiment}[asked.transport]
     with Laboratory(asked.db, environment, folder, kind) as laboratory:
         for seed in range(asked.seed, asked.seed + asked.schedules):
             plan, found = laboratory.run(seed)

@@ -14,11 +14,11 @@ from typing import Any, Self
 
 from django.db import connection
 
-from orbit_django.embedded.server import EmbeddedRuntime, handler
+from orbit_django.embedded.server import EmbeddedRuntime, passage
 from orbit_django.models import Effect, IdempotencyRecord, OutboxMessage
 from tests.crash.invariants import Evidence, violations
 from tests.crash.lab_handlers import FOLDER
-from tests.crash.nursery import Nursery
+from tests.crash.nursery import MORE, Nursery
 from tests.crash.proxy import Proxy
 from tests.crash.schedule import Schedule, Start, Strike, schedule
 from tests.crash.world import TOKEN
@@ -74,12 +74,15 @@ class Experiment:
     """One schedule in the making."""
 
     limit_seconds = LIMIT_SECONDS
+    grpc_port: int | None = None
+    options: tuple[str, ...] = ()  # of each worker
 
     def __init__(self, plan: Schedule, folder: Path, nursery: Nursery, proxy: Proxy | None) -> None:
         self.plan, self._folder, self._nursery, self._proxy = plan, folder, nursery, proxy
         self._faults = ListeningFaults()
         self._runtime = EmbeddedRuntime(
             [Path(__file__).with_name("lab.orbit")],
+            grpc_port=self.grpc_port,
             worker_token=TOKEN,
             token="admin",
             session_timeout_ms=1_000,
@@ -147,7 +150,9 @@ class Experiment:
     def _hatch(self, number: int) -> int:
         self._count += 1
         arguments = ["--concurrency", str(LOOPS), "--task", "lab.*", "--worker-id", f"w{number}-{self._count}"]
+        arguments += self.options
         environment = {"ORBIT_SERVER": self._runtime.url, "ORBIT_WORKER_TOKEN": TOKEN, FOLDER: str(self._folder)}
+        environment[MORE] = json.dumps({"GRPC_TARGET": self._runtime.grpc_target})
         return self._nursery.hatch(arguments, environment, self._folder / "workers.log")
 
     def _end_workers(self) -> None:
@@ -225,18 +230,25 @@ class Experiment:
                 runtime.sessions.close(session, "expired on purpose")
 
 
+class GrpcExperiment(Experiment):
+    """The same schedule with workers over gRPC."""
+
+    grpc_port = 0
+    options = ("--transport", "grpc")
+
+
 @contextmanager
 def recording(bodies: list[tuple[str, bytes]]) -> Iterator[None]:
     """Keep the exact body of every report that reaches the runtime."""
-    respond = handler.respond
+    respond = passage.respond
 
     def keep(host: Any, request: Any) -> Any:
         if request.call in ("complete", "fail"):
             bodies.append((request.call, request.body))
         return respond(host, request)
 
-    handler.respond = keep
+    passage.respond = keep
     try:
         yield
     finally:
-        handler.respond = respond
+        passage.respond = respond
