@@ -1,3 +1,4 @@
+import json
 import math
 
 import pytest
@@ -30,6 +31,11 @@ def carried(value: object) -> object:
     return read(Value.FromString(target.SerializeToString()))
 
 
+def told(value: object) -> str:
+    """Return the value as text, whatever the order of members: messages keep none."""
+    return json.dumps(value, sort_keys=True)
+
+
 def nested(depth: int, *, is_list: bool) -> object:
     value: object = 1
     for _ in range(depth):
@@ -39,7 +45,7 @@ def nested(depth: int, *, is_list: bool) -> object:
 
 @pytest.mark.parametrize("value", VALUES, ids=repr)
 def test_every_json_value_comes_out_as_it_went_in(value: object) -> None:
-    assert repr(carried(value)) == repr(value)
+    assert told(carried(value)) == told(value)
 
 
 def test_a_whole_double_is_an_integer_and_a_large_one_is_not() -> None:
