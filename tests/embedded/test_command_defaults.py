@@ -77,6 +77,26 @@ def test_the_option_wins_and_another_machine_is_not_followed(folder: Path, port:
         assert f"runtime at http://127.0.0.1:{port} " in running.said
 
 
+def test_grpc_is_served_where_the_settings_of_the_worker_look_for_it_or_where_an_option_says(
+    folder: Path, port: int
+) -> None:
+    with socket.socket() as probe:
+        probe.bind(("127.0.0.1", 0))
+        number = probe.getsockname()[1]
+    orbit = {"TRANSPORT": "grpc", "GRPC_TARGET": f"127.0.0.1:{number}"}
+    with Running(folder, "--port", str(port), orbit=orbit) as running:
+        assert f"gRPC at 127.0.0.1:{number}\n" in running.said
+        assert f"cannot listen on 127.0.0.1:{number}: Address already in use; give --grpc-port" in refusal(
+            folder, "--port", "0", "--grpc-port", str(number), "--db", "other.sqlite3"
+        )
+    with Running(folder, "--port", str(port), orbit=orbit | {"TRANSPORT": "http"}) as running:
+        assert "gRPC" not in running.said
+    with Running(folder, "--port", str(port), "--grpc-port", "0") as running:
+        assert "gRPC at 127.0.0.1:" in running.said
+    line = refusal(folder, "--grpc-port", "65536")
+    assert "--grpc-port 65536: expected a number from 0 to 65535" in line
+
+
 def test_a_second_runtime_in_the_folder_is_told_of_the_first(folder: Path, port: int) -> None:
     orbit = {"SERVER": f"http://127.0.0.1:{port}"}
     with Running(folder, orbit=orbit):

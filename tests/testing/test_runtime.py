@@ -7,7 +7,9 @@ from django.test import override_settings
 
 from orbit_django import conf
 from orbit_django.client import Client
+from orbit_django.protocol import Contract, Registration
 from orbit_django.testing import running_runtime
+from orbit_django.worker.binding import open_transport
 from tests.worker.staging import WORKFLOWS
 
 
@@ -36,6 +38,19 @@ def test_the_settings_point_to_it_as_long_as_it_runs(tmp_path):
     assert set(threading.enumerate()) <= threads
     with pytest.raises(ConnectionRefusedError), socket.create_connection(("127.0.0.1", port_of(runtime.url))):
         pass
+
+
+@pytest.mark.django_db
+def test_a_project_that_works_over_grpc_is_tried_over_grpc(tmp_path):
+    path = tmp_path / "charge.orbit"
+    path.write_text(WORKFLOWS, encoding="utf-8")
+    with override_settings(ORBIT={"TRANSPORT": "grpc", "CONTRACTS": [str(path)]}), running_runtime() as runtime:
+        found = conf.load()
+        assert (found.server, found.transport, found.grpc_target) == (runtime.url, "grpc", runtime.grpc_target)
+        transport = open_transport(found)
+        contracts = (Contract("test.charge", "1.0.0"),)
+        assert transport.register(Registration("w", "python", contracts, "t/1")).session_id
+        transport.close()
 
 
 def test_two_at_once_do_not_meet():

@@ -66,7 +66,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     "--server": {"metavar": "URL", "help": f"the runtime (default: the setting SERVER, {conf.DEFAULT_SERVER})"},
     "--transport": {
         "metavar": "NAME",
-        "help": "binding of the protocol: http, weave, or a dotted path (default: the setting TRANSPORT, http)",
+        "help": "binding of the protocol: http, grpc, weave, or a dotted path (default: the setting TRANSPORT, http)",
     },
     "--task": {
         "nargs": "+",
