@@ -26,6 +26,9 @@ def failure(details: object) -> FailTaskRequest:
 def test_equal_texts_make_equal_bytes() -> None:
     body = json.dumps({"token": "t", "output": {name: {"b": 1, "a": 2} for name in "zyxwvutsrqponm"}})
     assert len({message_of(Kind.COMPLETE, body, LIMIT) for _ in range(20)}) == 1
+    names = [f"name-{number}" for number in range(50)]
+    orders = [json.dumps({"token": "t", "output": dict.fromkeys(each, 1)}) for each in (names, names[::-1])]
+    assert len({message_of(Kind.COMPLETE, text, LIMIT) for text in orders}) == 1, "however members are kept in memory"
     assert CompleteTaskRequest.FromString(message_of(Kind.COMPLETE, body, LIMIT)).token == "t"
 
 
