@@ -28,6 +28,8 @@ from django.core.asgi import get_asgi_application
 
 application = get_asgi_application()
 
+from asgiref.sync import sync_to_async
+from django.db import connections
 from django.test import AsyncClient
 
 from orbit_django.testing import run_until_idle, running_runtime
@@ -36,6 +38,7 @@ from orbit_django.testing import run_until_idle, running_runtime
 async def browse():
     answer = await AsyncClient().get("/ask/")
     print(answer.content.decode())
+    await sync_to_async(connections.close_all)()  # of the thread that the view's queries ran in
 
 
 with running_runtime() as runtime:
