@@ -16,7 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from benchmarks import databases
-from benchmarks.control import ROOT, RuntimeProcess
+from benchmarks.control import GRPC_TARGET, ROOT, RuntimeProcess
 from benchmarks.databases import Database
 from benchmarks.peers import PEERS, Peer
 from benchmarks.processes import CaseError
@@ -88,7 +88,8 @@ class Case(ABC):
         """Return the environment of its processes, the database left out."""
         kept = {name: value for name, value in os.environ.items() if not OURS.match(name)}
         ours = {"DJANGO_SETTINGS_MODULE": "benchmarks.settings", "PYTHONPATH": str(ROOT)}
-        return kept | ours | {"BENCH_PREFIX": f"orbit-bench-{os.getpid()}"}
+        told = {"BENCH_PREFIX": f"orbit-bench-{os.getpid()}", GRPC_TARGET: os.environ.get(GRPC_TARGET, "")}
+        return kept | ours | told
 
     @abstractmethod
     def commands(self, shape: Shape, stage: Stage) -> list[list[str]]:
