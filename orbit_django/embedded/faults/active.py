@@ -54,7 +54,7 @@ class Faults:
         """Lose, hold or spoil the answer, or have the task that it hands out delivered once more."""
         is_object = answer.status == 200 and answer.content_type == JSON and answer.body.startswith(b"{")
         calls = (request.call, ASSIGNMENT) if request.call == "poll" and is_object else (request.call,)
-        for fault, kind in self._kinds():
+        for fault, kind in sorted(self._kinds(), key=lambda each: each[1].is_last):
             if kind.after and (is_object or not kind.needs_object) and self._strikes(fault, *calls):
                 answer = kind.after(_value(fault, kind), request, answer, host)
         return answer

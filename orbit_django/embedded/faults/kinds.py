@@ -29,6 +29,7 @@ class Kind:
     before: Before | None = None
     after: After | None = None
     needs_object: bool = False  # meets only a 200 that holds a JSON object
+    is_last: bool = False  # leaves nothing that another one could read
 
 
 def _lost(value: Any, request: Request, answer: Answer, host: Host) -> Answer:
@@ -167,7 +168,9 @@ KINDS: dict[str, Kind] = {
     "duplicate": Kind(
         "the task just handed out is queued again while its holder works", after=_duplicate, needs_object=True
     ),
-    "garbage": Kind("processed; of the JSON only the first half is answered", after=_garbage, needs_object=True),
+    "garbage": Kind(
+        "processed; of the JSON only the first half is answered", after=_garbage, needs_object=True, is_last=True
+    ),
     "cut": Kind("processed; the connection closes in the middle of the answer", after=_cut, needs_object=True),
     "empty": Kind("processed; the answer is {}", after=_empty, needs_object=True),
     "set": Kind(

@@ -33,6 +33,7 @@ class Kind:
     default: Any = None
     before: Before | None = None
     after: After | None = None  # only for answers of success
+    is_last: bool = False  # leaves nothing that another one could read
 
 
 def _lost(value: Any, answer: Answer, host: Host) -> Answer:
@@ -131,7 +132,7 @@ KINDS: dict[str, Kind] = {
     ),
     "lock": Kind("another process holds the lock of the project for a time", values.milliseconds, 600, before=_lock),
     "expire": Kind("every access token expires before the call", before=_expire),
-    "garbage": Kind("executed; of the JSON only the first half is answered", after=_garbage),
+    "garbage": Kind("executed; of the JSON only the first half is answered", after=_garbage, is_last=True),
     "cut": Kind("executed; the connection closes in the middle of the answer", after=_cut),
     "answer": Kind("executed; a success is answered with this JSON instead", values.anything, {}, after=_answer),
     "set": Kind("executed; members of the answer are replaced by these", values.members, {}, after=_set),
@@ -172,7 +173,7 @@ class Faults:
     def after(self, request: Request, answer: Answer, host: Host) -> Answer:
         """Lose, hold or spoil a success."""
         is_success = answer.status < HTTPStatus.MULTIPLE_CHOICES and answer.content_type == JSON
-        for fault, kind in self._kinds():
+        for fault, kind in sorted(self._kinds(), key=lambda each: each[1].is_last):
             if kind.after and is_success and self._strikes(fault, request):
                 answer = kind.after(_value(fault, kind), answer, host)
         return answer

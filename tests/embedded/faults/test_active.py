@@ -34,6 +34,19 @@ def test_all_that_spoil_an_answer_do_so(faults: Faults, client: Client) -> None:
     assert reply.headers["x-orbit-api-version"] == "orbit-api/2"
 
 
+def test_what_nobody_can_read_any_more_is_spoilt_last(faults: Faults, client: Client) -> None:
+    session = client.register()
+    client.start()
+    faults.add("garbage", "poll")
+    faults.add("duplicate", "poll")
+    first, second = client.poll(session), client.poll(session)
+
+    assert first.status == 200
+    with pytest.raises(ValueError, match="line 1"):
+        first.json  # noqa: B018 (reading it is what fails)
+    assert second.json["redelivery"] is True
+
+
 def test_a_fault_of_assignments_lets_empty_polls_pass(runtime: EmbeddedRuntime, faults: Faults, client: Client) -> None:
     session = client.register()
     faults.add("lost", "assignment")

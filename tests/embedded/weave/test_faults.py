@@ -82,6 +82,17 @@ def test_members_of_an_answer_can_be_replaced(scene: Scene) -> None:
     assert [lease["operation_key"] for lease in scene.claim().json] == [1]
 
 
+def test_what_nobody_can_read_any_more_is_spoiled_last(scene: Scene) -> None:
+    scene.ready()
+    scene.create()
+    scene.faults.add("garbage", "claim")
+    scene.faults.add("set", "claim", value={"operation_key": 1})
+    reply = scene.claim()
+    assert reply.status == 200
+    with pytest.raises(ValueError, match="line 1"):
+        json.loads(reply.body)
+
+
 def test_a_refusal_is_not_spoiled(scene: Scene) -> None:
     scene.faults.add("garbage", "*", times=None)
     assert is_problem(scene.post("/tasks/claim", {}), 422, "WV-VALIDATION")
