@@ -65,7 +65,8 @@ def run_on(asked: argparse.Namespace) -> int:
 
 def experiment(asked: argparse.Namespace, environment: dict[str, str]) -> int:
     """Run the schedules one after the other; return the exit code."""
-    from tests.crash.lab import Experiment, GrpcExperiment, Laboratory
+    from tests.crash.grpc_lab import GrpcExperiment
+    from tests.crash.lab import Experiment, Laboratory
     from tests.crash.weave_lab import WeaveExperiment
 
     began = time.monotonic()

@@ -29,6 +29,7 @@ class Evidence:
     pauses: list[tuple[int, float, float]] = field(default_factory=list)  # process, from, to
     outages: list[tuple[float, float]] = field(default_factory=list)  # of the database
     commits: list[Strike] = field(default_factory=list)
+    left: int = 0  # how many workers had not ended long after they were asked to
 
     def lines(self, file: str) -> list[dict[str, Any]]:
         """Return what handlers wrote down."""
@@ -52,10 +53,10 @@ def violations(evidence: Evidence, runtime: EmbeddedRuntime) -> list[str]:
     with runtime.lock:
         executions = list(runtime.runtime.state.executions.values())
         events = list(runtime.runtime.store.events())
-    found = [*_ends(evidence, executions), *_accepted_once(events), *_same_bytes(evidence.bodies)]
-    found += [*ledger(evidence.plan), *effects(evidence), *concurrent(evidence)]
+    found = [*_ends(evidence, executions), *_accepted_once(events), *same_bytes(evidence.bodies)]
+    found += [*ledger(evidence.plan), *effects(evidence), *concurrent(evidence), *unended(evidence)]
     for execution in executions:
-        found += _agreement(execution, evidence.plan)
+        found += _agreement(execution)
     return found + list(_false_failures(executions, events))
 
 
@@ -65,6 +66,11 @@ def _ends(evidence: Evidence, executions: list[Execution]) -> Iterator[str]:
     for one in executions:
         if one.status != "COMPLETED":
             yield f"execution {one.id} ended as {one.status}: {one.error}"
+
+
+def unended(evidence: Evidence) -> Iterator[str]:
+    if evidence.left:
+        yield f"{evidence.left} workers have not ended when they were asked to"
 
 
 def _accepted_once(events: list[Any]) -> Iterator[str]:
@@ -77,13 +83,26 @@ def _accepted_once(events: list[Any]) -> Iterator[str]:
         yield "two reports of one token were accepted"
 
 
-def _same_bytes(bodies: list[tuple[str, bytes]]) -> Iterator[str]:
+def same_bytes(bodies: list[tuple[str, bytes]]) -> Iterator[str]:
     by_token: dict[tuple[str, str], set[bytes]] = {}
     for call, body in bodies:
-        by_token.setdefault((call, json.loads(body)["token"]), set()).add(body)
+        token = fields_of(body).get("token")
+        if token is None:
+            yield f"{call}: no report at all, {body[:200]!r}"
+            continue
+        by_token.setdefault((call, str(token)), set()).add(body)
     for (call, _), different in by_token.items():
         if len(different) > 1:
             yield f"{call}: one token, {len(different)} different bodies, such as {sorted(different)[:2]}"
+
+
+def fields_of(text: str | bytes | None) -> dict[str, Any]:
+    """Return the JSON object that a package wrote which may be broken; nothing for anything else."""
+    try:
+        found = json.loads(text or "")
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
 
 
 def ledger(plan: Schedule) -> Iterator[str]:
@@ -95,7 +114,7 @@ def ledger(plan: Schedule) -> Iterator[str]:
     if kept != plan.keys:
         yield f"keys without a record: {plan.keys - kept}; records without a key: {kept - plan.keys}"
     for record in IdempotencyRecord.objects.succeeded():
-        if json.loads(record.output or "{}").get("worker") != record.worker_id:
+        if fields_of(record.output).get("worker") != record.worker_id:
             yield f"the outcome of {record.idempotency_key} is not that of its last owner {record.worker_id}"
 
 
@@ -117,16 +136,16 @@ def effects(evidence: Evidence) -> Iterator[str]:
         yield f"the effect {effect} is {effect.status}"
 
 
-def _agreement(execution: Execution, plan: Schedule) -> Iterator[str]:
+def _agreement(execution: Execution) -> Iterator[str]:
     """The runtime, the ledger and the business must know the same outcome."""
     for step in execution.steps.values():
         record = IdempotencyRecord.objects.filter(idempotency_key=step.idempotency_key).first()
-        output = json.loads(record.output or "null") if record else None
+        output = fields_of(record.output) or None if record else None
         if step.output is not None and step.output != output:
             yield f"{execution.id} was told {step.output}, the record of its key says {output}"
         row = Charge.objects.filter(key=step.idempotency_key).first()
-        if row is not None and step.output is not None and row.nonce != step.output["nonce"]:
-            yield f"{execution.id} was told of the row {step.output['nonce']}, there is {row.nonce}"
+        if row is not None and step.output is not None and row.nonce != step.output.get("nonce"):
+            yield f"{execution.id} was told of the row {step.output.get('nonce')}, there is {row.nonce}"
 
 
 def _false_failures(executions: list[Execution], events: list[Any]) -> Iterator[str]:

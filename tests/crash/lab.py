@@ -7,7 +7,7 @@ import signal
 import sqlite3
 import time
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
 from pathlib import Path
 from threading import Event
 from typing import Any, Self
@@ -21,12 +21,14 @@ from tests.crash.lab_handlers import FOLDER
 from tests.crash.nursery import MORE, Nursery
 from tests.crash.proxy import Proxy
 from tests.crash.schedule import Schedule, Start, Strike, schedule
+from tests.crash.sleeper import Sleeper
 from tests.crash.world import TOKEN
-from tests.processes import ListeningFaults, wait_for
+from tests.processes import ListeningFaults
 from tests.testapp.models import Charge
 
 WORKERS, LOOPS = 2, 4
 LIMIT_SECONDS = 15.0  # for a whole schedule
+END_SECONDS = 20.0  # for workers that were asked to end
 SETTINGS = {"CLAIM_SECONDS": 2, "POLL_WAIT_MS": 400, "MAX_REDELIVERIES": 50}
 
 
@@ -93,18 +95,22 @@ class Experiment:
     def _prepare(self) -> None:
         self._evidence = Evidence(self.plan, self._folder)
         self._workers: list[int] = []
+        self._named: dict[str, int] = {}  # worker id -> process
         self._count = 0
         self._due: list[tuple[float, int, Callable[[], object]]] = []
         self._stack = ExitStack()
 
     def __enter__(self) -> Self:
-        self._stack.enter_context(recording(self._evidence.bodies))
+        self._stack.enter_context(self._recording())
         self._stack.enter_context(self._runtime)
         self._stack.callback(self._end_workers)
         return self
 
     def __exit__(self, *error: object) -> None:
         self._stack.close()
+
+    def _recording(self) -> AbstractContextManager[None]:
+        return recording(self._evidence.bodies)
 
     def play(self) -> list[str]:
         """Let everything happen, wait for the end, and judge."""
@@ -137,7 +143,10 @@ class Experiment:
             Event().wait(0.05)
         for process in self._workers:  # what they still hold they report before they go
             self._nursery.send(process, signal.SIGTERM)
-        wait_for(lambda: not any(map(self._nursery.is_alive, self._workers)), 20)
+        end = time.monotonic() + END_SECONDS
+        while time.monotonic() < end and any(map(self._nursery.is_alive, self._workers)):
+            Event().wait(0.05)
+        self._evidence.left = sum(map(self._nursery.is_alive, self._workers))
 
     def _is_over(self) -> bool:
         with self._runtime.lock:
@@ -149,11 +158,12 @@ class Experiment:
 
     def _hatch(self, number: int) -> int:
         self._count += 1
-        arguments = ["--concurrency", str(LOOPS), "--task", "lab.*", "--worker-id", f"w{number}-{self._count}"]
-        arguments += self.options
+        worker_id = f"w{number}-{self._count}"
+        arguments = ["--concurrency", str(LOOPS), "--task", "lab.*", "--worker-id", worker_id, *self.options]
         environment = {"ORBIT_SERVER": self._runtime.url, "ORBIT_WORKER_TOKEN": TOKEN, FOLDER: str(self._folder)}
         environment[MORE] = json.dumps({"GRPC_TARGET": self._runtime.grpc_target})
-        return self._nursery.hatch(arguments, environment, self._folder / "workers.log")
+        self._named[worker_id] = self._nursery.hatch(arguments, environment, self._folder / "workers.log")
+        return self._named[worker_id]
 
     def _end_workers(self) -> None:
         for process in self._workers:
@@ -180,6 +190,20 @@ class Experiment:
         self._nursery.send(process, signal.SIGSTOP)
         self._evidence.pauses.append((process, now, now + strike.seconds + 0.3))
         self._at(now + strike.seconds, lambda: self._nursery.send(process, signal.SIGCONT))
+
+    def _oversleep(self, strike: Strike) -> None:
+        """Let an owner sleep until its key has another one."""
+        Sleeper(
+            find_key=lambda: self._key_of(self.plan.stale_key),
+            processes=self._named,
+            send=self._nursery.send,
+            at=self._at,
+            pauses=self._evidence.pauses,
+        ).watch()
+
+    def _key_of(self, key: str) -> str:
+        """Return the key under which the ledger knows one of the plan."""
+        return key
 
     def _cut(self, strike: Strike) -> None:
         assert self._proxy is not None
@@ -228,13 +252,6 @@ class Experiment:
         with self._runtime.changing() as runtime:
             for session in runtime.sessions:
                 runtime.sessions.close(session, "expired on purpose")
-
-
-class GrpcExperiment(Experiment):
-    """The same schedule with workers over gRPC."""
-
-    grpc_port = 0
-    options = ("--transport", "grpc")
 
 
 @contextmanager

@@ -9,6 +9,8 @@ from pathlib import Path
 from typing import Any
 from uuid import uuid4
 
+from django.db import connection
+
 from orbit_django import TaskContext, TaskError, task
 from tests.testapp.models import Charge
 
@@ -61,6 +63,17 @@ def flaky(input: Any, ctx: TaskContext) -> dict[str, Any]:
         nonce = work(input, ctx)
         if ctx.attempt == 1:
             raise TaskError("NOT_YET", "on purpose")
+        return {"nonce": nonce, "worker": ctx.worker_id}
+
+
+@task("lab.forgetful", version="1.0.0")
+def forgetful(input: Any, ctx: TaskContext) -> dict[str, Any]:
+    """Write a row, and have the server forget the statements of this connection, as a pooler does between clients."""
+    with running(ctx):
+        nonce = work(input, ctx)
+        if connection.vendor == "postgresql":
+            with connection.cursor() as cursor:
+                cursor.execute("DEALLOCATE ALL")
         return {"nonce": nonce, "worker": ctx.worker_id}
 
 

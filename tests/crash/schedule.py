@@ -8,6 +8,8 @@ from tests.crash.proxy import WAYS
 SECONDS = 4.0  # in which tasks begin and faults strike
 WORKFLOWS = ("Atomic", "Atomic", "Flaky", "Effect", "Rows", "Rows")
 KEYS, REPEATED = 20, 5  # so many keys, and so many executions more that use one of them again
+FORGETFUL = 3  # tasks that make the server forget what it keeps for their connection
+STALE_PAUSE_MS = 500
 CALLS = ("complete", "complete", "fail", "poll", "heartbeat", "register")
 
 
@@ -44,6 +46,11 @@ class Schedule:
     strikes: tuple[Strike, ...]
 
     @property
+    def stale_key(self) -> str:
+        """The key whose first owner sleeps until there is another one."""
+        return f"s{self.seed}-rows-stale"
+
+    @property
     def keys(self) -> set[str]:
         """The keys in use."""
         return {start.key for start in self.starts}
@@ -56,7 +63,11 @@ def schedule(seed: int, *, has_server: bool) -> Schedule:
     again = [_again(chance, chance.choice(firsts), number) for number in range(REPEATED)]
     kinds = ["kill", "stop", "stop", *_kinds(chance, has_server=has_server)]
     strikes = [_strike(chance, kind) for kind in kinds]
-    return Schedule(seed, tuple(firsts + again), tuple(sorted(strikes, key=lambda strike: strike.at)))
+    extra = [_forgetful(chance, seed, number) for number in range(FORGETFUL)]
+    stale = Start(chance.uniform(0, SECONDS / 2), f"s{seed}-stale", "Rows", f"s{seed}-rows-stale", STALE_PAUSE_MS)
+    strikes.append(Strike(stale.at, "oversleep"))
+    starts = (*firsts, *again, *extra, stale)
+    return Schedule(seed, starts, tuple(sorted(strikes, key=lambda strike: strike.at)))
 
 
 def _start(chance: random.Random, seed: int, number: int) -> Start:
@@ -64,6 +75,12 @@ def _start(chance: random.Random, seed: int, number: int) -> Start:
     pause_ms = chance.randint(10, 350)
     at = chance.uniform(0, SECONDS * 0.8)
     return Start(at, f"s{seed}-{number}", workflow, f"s{seed}-{workflow.lower()}-{number}", pause_ms)
+
+
+def _forgetful(chance: random.Random, seed: int, number: int) -> Start:
+    """Begin late, when connections have statements to forget."""
+    at = chance.uniform(SECONDS / 2, SECONDS)
+    return Start(at, f"s{seed}-forget-{number}", "Forgetful", f"s{seed}-forgetful-{number}", chance.randint(10, 100))
 
 
 def _again(chance: random.Random, first: Start, number: int) -> Start:

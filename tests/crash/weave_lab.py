@@ -11,7 +11,7 @@ from orbit_django.embedded.weave.faults import Faults
 from orbit_django.embedded.weave.platform import ENVIRONMENT, PROJECT, SECRET, TENANT
 from orbit_django.embedded.weave.server import ORDINARY, EmbeddedWeave
 from orbit_django.models import IdempotencyRecord, OutboxMessage
-from tests.crash.invariants import Evidence, concurrent, effects, ledger
+from tests.crash.invariants import concurrent, effects, fields_of, ledger, unended
 from tests.crash.lab import LOOPS, Experiment
 from tests.crash.lab_handlers import FOLDER
 from tests.crash.nursery import MORE, Nursery
@@ -52,8 +52,11 @@ class WeaveExperiment(Experiment):
         self._evidence.plan = replace(self.plan, starts=starts)
         for call in ("complete", "fail"):
             self._evidence.bodies += [(call, one.body or b"") for one in self._runtime.recorder.of(call)]
-        found = [*ends(tasks), *same_bytes(self._evidence), *proofs_left()]
+        found = [*ends(tasks), *same_bytes(self._evidence.bodies), *proofs_left(), *unended(self._evidence)]
         return [*found, *ledger(self._evidence.plan), *effects(self._evidence), *concurrent(self._evidence)]
+
+    def _key_of(self, key: str) -> str:
+        return str(self._runtime.call("task", task_id=self._tasks[key])["operation_key"]) if key in self._tasks else ""
 
     def _is_over(self) -> bool:
         if len(self._tasks) < len(self.plan.starts):
@@ -73,7 +76,7 @@ class WeaveExperiment(Experiment):
                 "sideEffect": "idempotency_key",
                 "timeoutSeconds": 300,
             }
-            for name in ("atomic", "effect", "flaky", "rows")
+            for name in ("atomic", "effect", "flaky", "forgetful", "rows")
         ]
         client = Client(self._runtime.url)
         headers = {"authorization": f"Bearer {self._runtime.call('issue_token', name='deployer')}"}
@@ -86,12 +89,14 @@ class WeaveExperiment(Experiment):
 
     def _hatch(self, number: int) -> int:
         self._count += 1
-        arguments = ["--concurrency", str(LOOPS), "--task", "lab.*", "--worker-id", f"w{number}-{self._count}"]
+        worker_id = f"w{number}-{self._count}"
+        arguments = ["--concurrency", str(LOOPS), "--task", "lab.*", "--worker-id", worker_id]
         oauth = {"TOKEN_URL": self._runtime.token_url, "CLIENT_ID": "worker", "CLIENT_SECRET": SECRET}
         place = {"SERVER": self._runtime.url, "TENANT": TENANT, "PROJECT": PROJECT, "ENVIRONMENT": ENVIRONMENT}
         weave = place | {"OAUTH": oauth, "RELEASE_ID": self._release_id}
         environment = {MORE: json.dumps({"TRANSPORT": "weave", "WEAVE": weave}), FOLDER: str(self._folder)}
-        return self._nursery.hatch(arguments, environment, self._folder / "workers.log")
+        self._named[worker_id] = self._nursery.hatch(arguments, environment, self._folder / "workers.log")
+        return self._named[worker_id]
 
     def _start(self, start: Start) -> None:
         self._tasks[start.key] = self._runtime.call(
@@ -140,27 +145,29 @@ def ends(tasks: dict[str, Any]) -> Iterator[str]:
 
 def _agreement(key: str, task: dict[str, Any]) -> Iterator[str]:
     record = IdempotencyRecord.objects.filter(idempotency_key=task["operation_key"]).first()
-    output = json.loads(record.output or "null") if record else None
+    output = fields_of(record.output) or None if record else None
     if task["output"] != output:
         yield f"{key} was told {task['output']}, its record says {output}"
     row = Charge.objects.filter(key=task["operation_key"]).first()
-    if row is not None and task["output"] and row.nonce != task["output"]["nonce"]:
-        yield f"{key} was told of the row {task['output']['nonce']}, there is {row.nonce}"
+    if row is not None and task["output"] and row.nonce != task["output"].get("nonce"):
+        yield f"{key} was told of the row {task['output'].get('nonce')}, there is {row.nonce}"
     failed = [receipt["generation"] for receipt in task["receipts"] if receipt["status"] == "failed"]
     if record is not None and record.output is not None and any(number >= record.attempt for number in failed):
         yield f"generations {failed} of {key} failed, a success of {record.attempt} is stored"
 
 
-def same_bytes(evidence: Evidence) -> Iterator[str]:
-    """All tries of one outcome were the same bytes."""
-    seen: dict[str, set[bytes]] = {}
-    for call, body in evidence.bodies:
-        fields = json.loads(body)
-        completion_id = fields["completion_id"] if call == "complete" else fields["error"]["completion_id"]
-        seen.setdefault(completion_id, set()).add(body)
-    for completion_id, different in seen.items():
+def same_bytes(bodies: list[tuple[str, bytes]]) -> Iterator[str]:
+    """All tries of one outcome were the same bytes, under the same completion id: a lease has one outcome."""
+    seen: dict[tuple[str, str], set[bytes]] = {}
+    for call, body in bodies:
+        proof = fields_of(body).get("lease")
+        if not isinstance(proof, dict):
+            yield f"{call}: no report at all, {body[:200]!r}"
+            continue
+        seen.setdefault((call, f"{proof.get('task_id')}, generation {proof.get('generation')}"), set()).add(body)
+    for (call, lease), different in seen.items():
         if len(different) > 1:
-            yield f"{completion_id}: {len(different)} different bodies, such as {sorted(different)[:2]}"
+            yield f"{call}: {len(different)} different bodies for {lease}, such as {sorted(different)[:2]}"
 
 
 def proofs_left() -> Iterator[str]:
