@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 from urllib.parse import urlsplit
 
 from orbit_django.conf import OrbitSettings
 from orbit_django.conf.addresses import is_loopback, split_target
 from orbit_django.exceptions import ConfigurationError
+from orbit_django.tasks import Task
 from orbit_django.transports.base import Transport, check_binding, find_binding
 from orbit_django.transports.http import HttpTransport
-from orbit_django.transports.weave import WeaveTransport
+from orbit_django.transports.weave import MAX_TYPES, WeaveTransport
 
 EXTRA = ("grpc", "google")  # top names of what the extra `grpc` installs
 
@@ -42,6 +44,16 @@ def open_transport(settings: OrbitSettings) -> Transport:
     opened: Transport = find_binding(settings.transport)(settings)
     check_binding(opened, settings.transport)
     return opened
+
+
+def check_ready(settings: OrbitSettings, tasks: Sequence[Task]) -> None:
+    """Raise ConfigurationError for what a worker needs beyond a way to its runtime: with Weave, an admitted release."""
+    if not settings.is_weave:
+        return
+    if settings.weave.release_id is None:
+        raise ConfigurationError("WEAVE: RELEASE_ID is missing: manage.py orbit_weave admit tells it")
+    if len(tasks) > MAX_TYPES:
+        raise ConfigurationError(f"a Weave instance offers up to {MAX_TYPES} tasks, found {len(tasks)}; use --task")
 
 
 def wire_options(settings: OrbitSettings) -> dict[str, Any]:

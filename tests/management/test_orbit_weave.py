@@ -125,3 +125,14 @@ def test_the_doctor_looks_at_the_platform_instead_of_a_runtime(world: World) -> 
     assert "WEAVE['RELEASE_ID'] is not set" in out.getvalue()
     assert "token" in out.getvalue()
     assert "runtime " not in out.getvalue()
+
+
+@pytest.mark.promise("W8")
+def test_a_worker_without_a_release_does_not_start(world: World) -> None:
+    with pytest.raises(CommandError, match=r"RELEASE_ID is missing: manage.py orbit_weave admit tells it") as caught:
+        call_command("orbit_worker", "--check")
+    assert caught.value.returncode == 2
+    world.configure(RELEASE_ID=TENANT)
+    out = StringIO()
+    call_command("orbit_worker", "--check", stdout=out)
+    assert f"environments/{ENVIRONMENT}: ready to start" in out.getvalue()

@@ -1,106 +1,19 @@
 """A whole worker that serves a Weave platform: its threads, its database, its end."""
 
 import json
-import threading
-import time
-from collections.abc import Callable, Iterator
-from typing import Any
+from collections.abc import Iterator
 
 import pytest
 
-from orbit_django.conf import OrbitSettings
-from orbit_django.conf.options import RunOptions
 from orbit_django.context import TaskContext
+from orbit_django.embedded.weave.server import FREQUENT
 from orbit_django.exceptions import TaskError
 from orbit_django.models import IdempotencyRecord, OutboxMessage
-from orbit_django.protocol import Contract
-from orbit_django.tasks import Task
-from orbit_django.worker.binding import open_transport
-from orbit_django.worker.worker import Worker
 from tests.testapp.models import Charge
 from tests.transports.weave.scene import MAIL, Scene, capability
+from tests.worker.weaving import HOLD, World, wait_for
 
 pytestmark = [pytest.mark.django_db(transaction=True), pytest.mark.databases]
-
-HOLD = "mail.hold@1.0.0"
-
-
-class World:
-    """The server, the handlers, and one worker in a thread."""
-
-    def __init__(self, **options: Any) -> None:
-        self.scene = Scene(capability(), capability(HOLD), opt_in=(MAIL,), **options)
-        self.runs: list[TaskContext] = []
-        self.go_on = threading.Event()
-        self.script: list[Callable[[TaskContext], Any]] = []
-        self.worker: Worker | None = None
-        self._thread: threading.Thread | None = None
-        self.code: int | None = None
-
-    def tasks(self) -> list[Task]:
-        return [
-            Task(Contract("mail.send", "1.0.0"), self.send),
-            Task(Contract("mail.hold", "1.0.0"), self.hold, is_atomic=False),
-        ]
-
-    def send(self, input: Any, ctx: TaskContext) -> dict[str, Any]:
-        self.runs.append(ctx)
-        Charge.objects.create(key=ctx.idempotency_key, amount=1, attempt=ctx.attempt)
-        if self.script:
-            self.script.pop(0)(ctx)
-        return {"attempt": ctx.attempt}
-
-    def hold(self, input: Any, ctx: TaskContext) -> dict[str, Any]:
-        self.runs.append(ctx)
-        while not self.go_on.is_set() and ctx.sleep(0.05):
-            pass
-        ctx.raise_if_cancelled()
-        return {"held": True}
-
-    def settings(self, **more: Any) -> OrbitSettings:
-        usual: dict[str, Any] = {"worker_id": "shop-1", "concurrency": 3, "weave": self.scene.settings()}
-        return OrbitSettings(transport="weave", **(usual | more))
-
-    def run(self, **more: Any) -> int:
-        """Work until nothing is left."""
-        return self.made(burst=True, **more).run()
-
-    def made(self, *, burst: bool = False, **more: Any) -> Worker:
-        settings = self.settings(**more)
-        self.worker = Worker(settings, self.tasks(), open_transport(settings), how=RunOptions(burst=burst))
-        return self.worker
-
-    def start(self, **more: Any) -> Worker:
-        worker = self.made(**more)
-
-        def run() -> None:
-            self.code = worker.run()
-
-        self._thread = threading.Thread(target=run)
-        self._thread.start()
-        return worker
-
-    def stop(self) -> None:
-        self.go_on.set()
-        if self._thread is not None and self.worker is not None:
-            self.worker.stop()
-            self.join()
-
-    def join(self) -> None:
-        assert self._thread is not None
-        self._thread.join(30)
-        assert not self._thread.is_alive()
-        self._thread = None
-
-    def task(self, task_id: str) -> Any:
-        return self.scene.call("task", task_id=task_id)
-
-
-def wait_for(condition: Callable[[], Any], seconds: float = 30) -> None:
-    end = time.monotonic() + seconds
-    while not condition():
-        assert time.monotonic() < end, "in time"
-        time.sleep(0.02)  # noqa: TID251  (between two looks at another thread)
 
 
 @pytest.fixture
@@ -268,3 +181,59 @@ def test_a_handler_borrows_a_secret_that_nothing_keeps(world: World, caplog: pyt
     assert "s3cret-value" not in kept
     assert "was no" in kept
     assert "s3cret-value" not in caplog.text
+
+
+@pytest.mark.clause("V20", "V21")
+@pytest.mark.promise("D6")
+def test_a_platform_that_turns_many_calls_away_gets_everything_in_the_end() -> None:
+    world = World(limits=FREQUENT)
+    try:
+        made = [world.scene.create() for _ in range(8)]
+        world.start(concurrency=6)
+        wait_for(lambda: all(world.task(one)["status"] == "completed" for one in made), 50)
+        refused = [one for one in world.scene.weave.recorder.exchanges if one.status == 429]
+        assert refused, "or nothing was proven"
+        assert len(world.runs) == Charge.objects.count() == 8
+    finally:
+        world.stop()
+        world.scene.close()
+
+
+def test_an_answer_that_comes_after_the_lease_has_expired_still_settles_the_outcome() -> None:
+    world = World(lease_seconds=1)
+    try:
+        world.scene.faults.add("delay", "complete", value=2_500)
+        task_id = world.scene.create()
+        world.start()
+        wait_for(lambda: OutboxMessage.objects.filter(status="delivered").exists())
+        assert (world.task(task_id)["status"], world.task(task_id)["generation"]) == ("completed", 1)
+        assert len(world.runs) == 1
+    finally:
+        world.stop()
+        world.scene.close()
+
+
+def test_an_instance_that_an_operator_drains_gets_no_more_and_finishes_what_it_has(world: World) -> None:
+    world.start()
+    held = world.scene.create(HOLD)
+    wait_for(lambda: world.runs)
+    instance = world.scene.call("instances")[0]["id"]
+    world.scene.call("drain", worker_id=instance)
+    waiting = world.scene.create()
+    asked = len(world.scene.sent("claim"))
+    wait_for(lambda: len(world.scene.sent("claim")) >= asked + 3)
+    assert world.task(waiting)["status"] == "ready"
+    world.go_on.set()
+    wait_for(lambda: world.task(held)["status"] == "completed")
+    world.scene.call("drain", worker_id=instance, is_draining=False)
+    wait_for(lambda: world.task(waiting)["status"] == "completed")
+
+
+def test_a_principal_that_loses_its_rights_for_a_while_works_again_when_it_has_them(world: World) -> None:
+    world.start()
+    wait_for(lambda: world.scene.sent("claim"))
+    world.scene.call("set_principal", name="worker", is_active=False)
+    wait_for(lambda: world.scene.sent("claim")[-1].status in (401, 403))
+    task_id = world.scene.create()
+    world.scene.call("set_principal", name="worker", is_active=True)
+    wait_for(lambda: world.task(task_id)["status"] == "completed")

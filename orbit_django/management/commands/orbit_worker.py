@@ -20,7 +20,7 @@ from orbit_django.management.shown import level_of, set_up_logging
 from orbit_django.tasks import Task, registry
 from orbit_django.transports.base import Transport
 from orbit_django.worker import interpreter
-from orbit_django.worker.binding import is_credential_exposed, open_transport
+from orbit_django.worker.binding import check_ready, is_credential_exposed, open_transport
 from orbit_django.worker.child import Program
 from orbit_django.worker.leaving import GRACE_SECONDS, leave_at_once, leave_within
 from orbit_django.worker.lifeline import Lifeline
@@ -182,6 +182,7 @@ def _prepare(options: dict[str, Any]) -> tuple[OrbitSettings, Sequence[Task], Tr
     tasks = registry.select(options["task"], options["exclude"]) if not registry.faults else ()
     transport = open_transport(settings)
     checks.preflight(registry, tasks, aliases_of(settings, tasks))
+    check_ready(settings, tasks)
     return settings, tasks, transport
 
 
