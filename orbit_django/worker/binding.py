@@ -73,7 +73,8 @@ def is_credential_exposed(settings: OrbitSettings) -> bool:
     if settings.transport == "grpc" and settings.grpc_target:
         hosts.append(split_target(settings.grpc_target)[0])
     is_away = not all(map(is_loopback, hosts))
-    return parts.scheme == "http" and is_away and settings.credential is not None
+    has_token = settings.is_weave or settings.credential is not None
+    return parts.scheme == "http" and is_away and has_token
 
 
 def _open_grpc(settings: OrbitSettings) -> Transport:

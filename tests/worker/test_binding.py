@@ -4,6 +4,7 @@ from typing import Any
 import pytest
 
 from orbit_django.conf import OrbitSettings
+from orbit_django.conf.weave import OAuthSettings, WeaveSettings
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.testing.transport import RecordingTransport
 from orbit_django.transports.http import HttpTransport
@@ -80,3 +81,11 @@ def test_an_empty_token_file_is_a_mistake(tmp_path: Path) -> None:
 )
 def test_a_token_in_the_open_is_noticed(server: str, token: str | None, *, is_exposed: bool) -> None:
     assert is_credential_exposed(OrbitSettings(server=server, worker_token=token)) is is_exposed
+
+
+@pytest.mark.promise("W9")
+@pytest.mark.parametrize(("server", "is_exposed"), [("http://weave.test", True), ("https://weave.test", False)])
+def test_a_token_that_is_fetched_for_weave_is_exposed_like_any_other(server: str, is_exposed: bool) -> None:
+    oauth = OAuthSettings(token_url="https://id.test", client_id="shop", client_secret="s3cret-1")
+    weave = WeaveSettings(server=server, oauth=oauth)
+    assert is_credential_exposed(OrbitSettings(transport="weave", weave=weave)) is is_exposed
