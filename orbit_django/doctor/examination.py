@@ -9,6 +9,7 @@ from typing import Any
 from orbit_django import conf
 from orbit_django.doctor.databases import Load, look_at_database
 from orbit_django.doctor.findings import Finding, within, wrong
+from orbit_django.doctor.grpc import look_at_grpc
 from orbit_django.doctor.project import look_at_client_certificate, look_at_settings, look_at_tasks
 from orbit_django.doctor.runtime import look_at_runtime
 from orbit_django.doctor.weave import look_at_weave
@@ -40,6 +41,8 @@ def _outside(settings: conf.OrbitSettings, found: Registry, processes: int) -> I
     yield from look_at_client_certificate(settings)
     look = partial(look_at_weave, settings, tuple(found)) if settings.is_weave else partial(look_at_runtime, settings)
     yield from within(RUNTIME_SECONDS, "runtime", look)
+    if settings.transport == "grpc":
+        yield from within(RUNTIME_SECONDS, "gRPC", partial(look_at_grpc, settings))
     load = Load(settings.concurrency, processes)
     for using in aliases_of(settings, found):
         yield from within(DATABASE_SECONDS, f"database {using}", partial(look_at_database, using, load))

@@ -8,6 +8,7 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from email.utils import parsedate_to_datetime
 from http import HTTPStatus
+from typing import Any
 from urllib.parse import urlsplit
 
 from orbit_django.clock import SystemClock
@@ -28,13 +29,14 @@ def look_at_runtime(settings: OrbitSettings) -> Iterator[Finding]:
     """Tell all that can be learned of a runtime; when it does not answer, only that."""
     inspection = Inspection(settings)
     yield from _look_at_address(settings)
-    if settings.transport != "http":
+    if settings.transport not in ("http", "grpc"):
         yield note("runtime", f"TRANSPORT is {settings.transport!r}; only the HTTP side is looked at")
     began = SystemClock().monotonic()
     try:
         answer = inspection.heartbeat()
     except (NoAnswerError, ConfigurationError) as error:
-        yield wrong("runtime", str(error), "start it, or correct SERVER; workers wait until it answers")
+        waits = "starts of workflows wait" if settings.transport == "grpc" else "workers wait"
+        yield wrong("runtime", str(error), f"start it, or correct SERVER; {waits} until it answers")
         return
     took = (SystemClock().monotonic() - began) * 1000
     yield ok("runtime", f"{settings.server} answers, in {took:.0f} ms")
@@ -57,20 +59,30 @@ def _look_at_address(settings: OrbitSettings) -> Iterator[Finding]:
 def _look_at_tls(settings: OrbitSettings, inspection: Inspection) -> Iterator[Finding]:
     if urlsplit(settings.server).scheme != "https":
         return
-    trusted = settings.ca_cert or "the system's authorities"
     if settings.proxy:
-        yield note("TLS", f"verified by {trusted}; behind a proxy its certificate is not looked at")
+        yield note("TLS", f"verified by {_trusted(settings)}; behind a proxy its certificate is not looked at")
         return
     try:
         shown = inspection.certificate()
-        end = datetime.fromtimestamp(ssl.cert_time_to_seconds(shown["notAfter"]), UTC)
-    except (OSError, KeyError, ValueError) as error:
+    except OSError as error:
         yield wrong("TLS", f"the certificate could not be looked at: {error}", "look at SERVER and CA_CERT")
         return
+    yield look_at_certificate("TLS", settings, shown)
+
+
+def look_at_certificate(about: str, settings: OrbitSettings, shown: dict[str, Any]) -> Finding:
+    """Tell who issued a verified certificate and until when it is valid; ``shown`` is as of ``getpeercert``."""
+    try:
+        end = datetime.fromtimestamp(ssl.cert_time_to_seconds(shown["notAfter"]), UTC)
+    except (KeyError, ValueError) as error:
+        return wrong(about, f"the certificate could not be looked at: {error}", "look at SERVER and CA_CERT")
     issuer = ", ".join(value for part in shown.get("issuer", ()) for name, value in part if name == "commonName")
-    yield told_expiry(
-        "TLS", f"the certificate, issued by {issuer or 'a nameless authority'}, verified by {trusted},", end
-    )
+    what = f"the certificate, issued by {issuer or 'a nameless authority'}, verified by {_trusted(settings)},"
+    return told_expiry(about, what, end)
+
+
+def _trusted(settings: OrbitSettings) -> str:
+    return settings.ca_cert or "the system's authorities"
 
 
 def _look_at_version(answer: Answer) -> Iterator[Finding]:
@@ -106,7 +118,7 @@ def look_at_clock(answer: Answer) -> Iterator[Finding]:
 
 
 def _look_at_credential(settings: OrbitSettings, inspection: Inspection, answer: Answer) -> Iterator[Finding]:
-    name = _credential_name(settings)
+    name = credential_name(settings)
     if answer.status == HTTPStatus.UNAUTHORIZED:
         text = f"{name} is not accepted" if settings.credential else "the runtime wants a credential, and none is set"
         yield wrong("credential", text, "set WORKER_TOKEN or WORKER_TOKEN_FILE to a token that the runtime knows")
@@ -160,7 +172,8 @@ def _look_at_admin_token(settings: OrbitSettings, inspection: Inspection) -> Ite
         yield wrong("admin token", "TOKEN is not accepted as the admin token", "starts of workflows would stay blocked")
 
 
-def _credential_name(settings: OrbitSettings) -> str:
+def credential_name(settings: OrbitSettings) -> str:
+    """Return the setting that the credential comes from."""
     if settings.worker_token:
         return "WORKER_TOKEN"
     if settings.worker_token_file:

@@ -46,14 +46,17 @@ class Inspection:
         """Ask for the list of workers, which takes the admin token (O113)."""
         return self._call("GET", "/v1/workers", None, token)
 
-    def certificate(self) -> dict[str, Any]:
+    def certificate(self, target: tuple[str, int] | None = None) -> dict[str, Any]:
         """Return the certificate that the runtime shows, verified, in the form of ``SSLSocket.getpeercert``.
 
-        Raises OSError, of which ssl.SSLError is one.
+        It is looked at where SERVER leads, or at the host and port of its gRPC side. Raises OSError, of which
+        ssl.SSLError is one.
         """
         parts = urlsplit(self._settings.server)
-        host, port = str(parts.hostname), parts.port or 443
+        host, port = target or (str(parts.hostname), parts.port or 443)
         context = TlsFiles(*self._files).context()
+        if target:
+            context.set_alpn_protocols(["h2"])  # which gRPC insists on
         CALL.begin(CALL_SECONDS, CALL_SECONDS)
         with (
             socket.create_connection((host, port), CALL_SECONDS) as plain,

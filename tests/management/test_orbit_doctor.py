@@ -70,7 +70,7 @@ def test_colours_on_a_terminal_alone(monkeypatch) -> None:
     command = Command(stdout=out, force_color=True)
     command.style = make_style("dark;success=green;error=red")
     with pytest.raises(CommandError, match=r"^1 thing\(s\) wrong$"):
-        command.handle(verbosity=1, processes=None, concurrency=None, worker_id=None, server=None)
+        command.handle(verbosity=1, processes=None, concurrency=None, worker_id=None, server=None, transport=None)
 
     lines = out.getvalue().splitlines()
     assert len(lines) == 2

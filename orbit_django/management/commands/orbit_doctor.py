@@ -16,7 +16,7 @@ from orbit_django.tasks import registry
 
 MISTAKE = 2
 WIDTH = 18  # of what a line is about
-SETTINGS = ("concurrency", "worker_id", "server")
+SETTINGS = ("concurrency", "worker_id", "server", "transport")
 
 
 class Command(BaseCommand):
@@ -40,6 +40,9 @@ class Command(BaseCommand):
         )
         parser.add_argument(
             "--server", metavar="URL", help=f"the runtime (default: the setting SERVER, {conf.DEFAULT_SERVER})"
+        )
+        parser.add_argument(
+            "--transport", metavar="NAME", help="binding that workers will speak (default: the setting TRANSPORT, http)"
         )
 
     def handle(self, *args: Any, **options: Any) -> None:
