@@ -69,6 +69,13 @@ class Dialect(ABC):
         ``lease_seconds`` the claim ends that long from now by the database's clock.
         """
 
+    def claim_guarded(self, record: IdempotencyRecord) -> Claimed:
+        """Claim for as long as the open transaction lives, and set the guard of a claim that was made."""
+        claimed = self.claim(record, None)
+        if claimed is Claimed.NEW:
+            self.set_guard()
+        return claimed
+
     @abstractmethod
     def lock(self, key_hash: str) -> IdempotencyRecord | None:
         """Return the row of a key, locked; None when another transaction has it or it is gone. Never waits."""
@@ -92,10 +99,10 @@ class Dialect(ABC):
     def finish_and_report(
         self, record: IdempotencyRecord, changes: dict[str, Any], message: OutboxMessage, *, is_guarded: bool
     ) -> bool | None:
-        """Change a record that runs under its owner, and insert the report, in one statement; None where it takes two.
+        """Change a record that runs under its owner, and insert the report, in one go; None where it takes several.
 
-        Sets ``message.pk``. Returns False, with nothing written, when the owner is another by now; ``is_guarded``
-        is for a claim that lives and dies with the open transaction.
+        Sets ``message.pk``. Returns False when the owner is another by now: then the caller has to roll back.
+        ``is_guarded`` is for a claim that lives and dies with the open transaction.
         """
         return None
 
@@ -202,6 +209,18 @@ class Dialect(ABC):
                 values.append(value if type(value) in PLAIN else column.field.get_db_prep_save(value, self.connection))
         return names, marks, values
 
+    def _changes(self, record: IdempotencyRecord, changes: dict[str, Any]) -> tuple[list[str], list[Any]]:
+        """Return the assignments of an UPDATE, and their values."""
+        sets, values = [], []
+        for column in self._layout(type(record)):
+            if column.attname not in changes:
+                continue
+            value = changes[column.attname]
+            sets.append(f"{column.name} = {'NULL' if value is None else '%s'}")
+            if value is not None:
+                values.append(column.field.get_db_prep_save(value, self.connection))
+        return sets, values
+
     def _layout(self, model: type[models.Model]) -> list[Column]:
         """Return the columns of a table but for its key; looked up once for each database."""
         known: dict[type[models.Model], list[Column]] = self.connection.__dict__.setdefault("orbit_layouts", {})
@@ -221,6 +240,11 @@ class Dialect(ABC):
             return Claimed.PRESENT
         record.pk = row[0]
         return Claimed.NEW
+
+    def _is_written(self, message: OutboxMessage, key: int) -> None:
+        """Note the key that the database gave a message which went in past Django."""
+        message.pk = key
+        message._state.db, message._state.adding = self.connection.alias, False
 
     def _hot_row(self, sql: str, values: list[Any]) -> tuple[Any, ...] | None:
         """Run a statement that every task takes, inside its transaction; return the row that it gives back."""

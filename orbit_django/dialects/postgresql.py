@@ -70,21 +70,8 @@ class PostgresqlDialect(Dialect):
         )
         row = self._hot_row(sql, [*given, record.pk, record.owner, *values])
         if row is not None:
-            message.pk = row[0]
-            message._state.db, message._state.adding = self.connection.alias, False
+            self._is_written(message, row[0])
         return row is not None
-
-    def _changes(self, record: IdempotencyRecord, changes: dict[str, Any]) -> tuple[list[str], list[Any]]:
-        """Return the assignments of an UPDATE, and their values."""
-        sets, values = [], []
-        for column in self._layout(type(record)):
-            if column.attname not in changes:
-                continue
-            value = changes[column.attname]
-            sets.append(f"{column.name} = {'NULL' if value is None else '%s'}")
-            if value is not None:
-                values.append(column.field.get_db_prep_save(value, self.connection))
-        return sets, values
 
     def prepare(self) -> None:
         """Let the server notice within half a minute that this machine has vanished, and keep what every task says."""

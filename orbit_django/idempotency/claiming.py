@@ -39,9 +39,9 @@ def begin(key: Key, *, owner: str, worker_id: str, lease_seconds: float | None =
     """
     dialect = dialect_of(key.using)
     record = _fresh(key, owner, worker_id)
-    match dialect.claim(record, lease_seconds):
+    match dialect.claim_guarded(record) if lease_seconds is None else dialect.claim(record, lease_seconds):
         case Claimed.NEW:
-            return _claimed(record, key, dialect, lease_seconds)
+            return _claimed(record, key, lease_seconds)
         case Claimed.BUSY:
             return Busy()
     held = dialect.lock(key.hash)
@@ -223,7 +223,9 @@ def _take(
     IdempotencyRecord.objects.using(key.using).filter(pk=held.pk).update(**changes)
     for name, value in changes.items():
         setattr(held, name, value)
-    return _claimed(held, key, dialect, lease_seconds)
+    if lease_seconds is None:
+        dialect.set_guard()
+    return _claimed(held, key, lease_seconds)
 
 
 def _is_leased(held: IdempotencyRecord, dialect: Dialect) -> bool:
@@ -247,9 +249,7 @@ def _poisoned(held: IdempotencyRecord, count: int) -> Failure:
     )
 
 
-def _claimed(record: IdempotencyRecord, key: Key, dialect: Dialect, lease_seconds: float | None) -> Claim:
-    if lease_seconds is None:
-        dialect.set_guard()
+def _claimed(record: IdempotencyRecord, key: Key, lease_seconds: float | None) -> Claim:
     return Claim(record, record.owner, key.using, is_leased=lease_seconds is not None)
 
 

@@ -17,7 +17,7 @@ GUARD = ["SAVEPOINT", "RELEASE"]  # tells whether the transaction is the same, w
 TAKES_TWO = ["UPDATE", "INSERT"]  # the record, the report
 WAYS = {
     "postgresql": ["BEGIN", "INSERT", "INSERT", "WITH", "COMMIT"],
-    "mysql": ["INSERT", GUARD[0], "INSERT", GUARD[1], *TAKES_TWO],
+    "mysql": ["INSERT", "INSERT", GUARD[1]],  # in one packet each: claim and guard; guard, record and report
     "sqlite": ["BEGIN", "INSERT", GUARD[0], "INSERT", GUARD[1], *TAKES_TWO, "COMMIT"],
 }
 
