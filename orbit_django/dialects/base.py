@@ -254,21 +254,6 @@ class Dialect(ABC):
         return row
 
 
-class SavepointGuard(Dialect):
-    """A guard made of a savepoint, which dies with its transaction; for databases that can not name one."""
-
-    def set_guard(self) -> None:
-        """Set the savepoint, right after the claim."""
-        with self.connection.cursor() as cursor:
-            cursor.execute(f"SAVEPOINT {self.guard_name}")
-
-    def check_guard(self) -> models.Q | None:
-        """Release the savepoint; the database raises when it is gone."""
-        with self.connection.cursor() as cursor:
-            cursor.execute(f"RELEASE SAVEPOINT {self.guard_name}")
-        return None
-
-
 def table_of(connection: BaseDatabaseWrapper) -> str:
     """Return the quoted name of the records' table."""
     return connection.ops.quote_name(IdempotencyRecord._meta.db_table)

@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator
-from typing import Any, ClassVar, NamedTuple
+from typing import Any, ClassVar
 
 from django.apps import apps
 from django.db.utils import OperationalError
 
-from orbit_django.dialects.base import Claimed, SavepointGuard, table_of
-from orbit_django.models import IdempotencyRecord, OutboxMessage
+from orbit_django.dialects.base import Claimed, table_of
+from orbit_django.dialects.guard import SavepointGuard, Statement, Told
+from orbit_django.models import IdempotencyRecord
 
 LOCK_WAIT_TIMEOUT = 1205
 PACKET_TOO_LARGE = 1153
@@ -26,13 +27,6 @@ SHORT = (
     "SELECT table_name, row_format FROM information_schema.tables WHERE table_schema = DATABASE()"
     " AND table_name IN %(names)s AND row_format IN ('Compact', 'Redundant')"
 )
-
-
-class Told(NamedTuple):
-    """What the server says of one statement."""
-
-    rows: int  # inserted or found
-    key: int  # that it gave to a new row
 
 
 class MysqlDialect(SavepointGuard):
@@ -52,17 +46,17 @@ class MysqlDialect(SavepointGuard):
     def claim_guarded(self, record: IdempotencyRecord) -> Claimed:
         """Claim and set the guard in one packet; a guard around a claim that was not made disturbs nobody."""
         if self._can_pack:
-            return self._claim(record, None, f"SAVEPOINT {self.guard_name}")
+            return self._claim(record, None, Statement(f"SAVEPOINT {self.guard_name}", []))
         return super().claim_guarded(record)
 
-    def _claim(self, record: IdempotencyRecord, lease_seconds: float | None, *others: str) -> Claimed:
+    def _claim(self, record: IdempotencyRecord, lease_seconds: float | None, *others: Statement) -> Claimed:
         names, marks, values = self._claimed_columns(record, lease_seconds)
         sql = (
             f"{self._no_wait()}INSERT IGNORE INTO {table_of(self.connection)} ({', '.join(names)})"
             f" VALUES ({', '.join(marks)})"
         )
         try:
-            inserted = self._say([sql, *others], values)[0]
+            inserted = self._say([Statement(sql, values), *others])[0]
         except OperationalError as error:
             if self.code_of(error) != LOCK_WAIT_TIMEOUT:
                 raise
@@ -70,40 +64,22 @@ class MysqlDialect(SavepointGuard):
         record.pk = inserted.key if inserted.rows else None
         return Claimed.NEW if inserted.rows else Claimed.PRESENT
 
-    def finish_and_report(
-        self, record: IdempotencyRecord, changes: dict[str, Any], message: OutboxMessage, *, is_guarded: bool
-    ) -> bool | None:
-        """Release the guard, change the record and insert the message in one packet, which ends with its first error.
-
-        A long outcome goes alone: beside another text it might be too much for max_allowed_packet.
-        """
-        if not self._can_pack or len(changes["output"] or message.body) > LONG_TEXT:
-            return None
-        message.record_id = record.pk
-        sets, given = self._changes(record, changes)
-        names, marks, values = self._columns(message)
-        release = [f"RELEASE SAVEPOINT {self.guard_name}"] if is_guarded else []
-        update = (
-            f"UPDATE {table_of(self.connection)} SET {', '.join(sets)}"
-            " WHERE id = %s AND owner = %s AND status = 'running'"
-        )
-        table = self.connection.ops.quote_name(message._meta.db_table)
-        insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(marks)})"
-        told = self._say([*release, update, insert], [*given, record.pk, record.owner, *values])
-        if told[-2].rows:
-            self._is_written(message, told[-1].key)
-        return bool(told[-2].rows)
-
     @property
     def _can_pack(self) -> bool:
         """Return whether several statements may go in one packet, where no wrapper of the project looks at each."""
         raw = self.connection.connection
         return bool(getattr(raw, "client_flag", 0) & MULTI_STATEMENTS) and not self.connection.execute_wrappers
 
-    def _say(self, statements: list[str], values: list[Any]) -> list[Told]:
-        """Run statements that give back no rows, in one packet; raise the error of the one that ended it."""
+    def _say(self, statements: list[Statement]) -> list[Told]:
+        """Run statements in one packet, which ends with the error of the first that fails.
+
+        A long text goes alone: beside another one it might be too much for max_allowed_packet.
+        """
+        values = [value for statement in statements for value in statement.values]
+        if not self._can_pack or any(isinstance(value, str) and len(value) > LONG_TEXT for value in values):
+            return super()._say(statements)
         with self.connection.cursor() as cursor:
-            cursor.execute("; ".join(statements), values)
+            cursor.execute("; ".join(statement.sql for statement in statements), values)
             told = [Told(cursor.rowcount, cursor.lastrowid)]
             while cursor.nextset():
                 told.append(Told(cursor.rowcount, cursor.lastrowid))

@@ -15,7 +15,8 @@ try:
 except ImportError:  # a platform without file locks: one worker process at a time is fair, more are merely slow
     fcntl = None  # type: ignore[assignment]
 
-from orbit_django.dialects.base import Claimed, SavepointGuard, table_of
+from orbit_django.dialects.base import Claimed, table_of
+from orbit_django.dialects.guard import SavepointGuard
 from orbit_django.models import IdempotencyRecord
 
 BUSY_TIMEOUT_MS = 20_000
