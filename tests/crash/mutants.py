@@ -58,7 +58,7 @@ MUTANTS = (
                 ".running().filter(pk=claim.record.pk)\n    guard",
             ),
             Change("dialects/postgresql", "AND owner = %s AND status", "AND %s::text IS NOT NULL AND status"),
-            Change("dialects/mysql", "AND owner = %s AND status", "AND %s IS NOT NULL AND status"),
+            Change("dialects/guard", "AND owner = %s AND status", "AND %s IS NOT NULL AND status"),
         ),
     ),
     Mutant(
