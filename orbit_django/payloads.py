@@ -159,32 +159,31 @@ def fingerprint(value: Any) -> str:
 
     Member order, spacing, escapes and the form of a number (1, 1.0, 1e0) make no difference; true is not 1.
     """
-    sha = hashlib.sha256()
+    pieces: list[bytes] = []
     waiting = [value]
     while waiting:
         item = waiting.pop()
         if isinstance(item, list):
-            sha.update(b"[%d," % len(item))
+            pieces.append(b"[%d," % len(item))
             waiting.extend(item)
         elif isinstance(item, dict):
-            sha.update(b"{%d," % len(item))
+            pieces.append(b"{%d," % len(item))
             for name in sorted(item):
                 waiting += (item[name], name)
         elif isinstance(item, str):
-            sha.update(_quoted(item).encode() + b",")
+            pieces.append(_quoted(item).encode() + b",")
+        elif type(item) is int:
+            pieces.append(b"%d," % item)
         else:
             is_whole = isinstance(item, float) and item.is_integer()
-            sha.update(json.dumps(int(item) if is_whole else item).encode() + b",")
-    return sha.hexdigest()
+            pieces.append(json.dumps(int(item) if is_whole else item).encode() + b",")
+    return hashlib.sha256(b"".join(pieces)).hexdigest()
 
 
 def digest(*parts: str) -> str:
     """Return a digest of texts that no other list of texts shares; any text will do, of any length."""
-    sha = hashlib.sha256()
-    for part in parts:
-        raw = part.encode("utf-8", "surrogatepass")
-        sha.update(len(raw).to_bytes(8, "big") + raw)
-    return sha.hexdigest()
+    raws = [part.encode("utf-8", "surrogatepass") for part in parts]
+    return hashlib.sha256(b"".join([len(raw).to_bytes(8, "big") + raw for raw in raws])).hexdigest()
 
 
 def cut(text: str, length: int) -> str:

@@ -7,9 +7,10 @@ the database means.
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Collection, Iterable
+from contextlib import AbstractContextManager, nullcontext
 from enum import Enum
+from functools import lru_cache
 from typing import Any, ClassVar, NamedTuple
 
 from django.db import models
@@ -18,6 +19,8 @@ from django.db.models.expressions import RawSQL
 from django.db.utils import DatabaseError, InterfaceError, InternalError, OperationalError
 
 from orbit_django.models import IdempotencyRecord, OutboxMessage
+
+UNHINDERED = nullcontext()
 
 
 class Claimed(Enum):
@@ -28,8 +31,12 @@ class Claimed(Enum):
     BUSY = "busy"  # somebody else's open transaction owns the key
 
 
-COMMON = {(str, ""): "''", (int, 0): "0", (int, 1): "1"}  # values, and how they are written
-PLAIN = frozenset({str, int, bool})  # values that every driver takes as they are
+COMMON = {"": "''", 0: "0", 1: "1"}  # values, and how they are written
+
+
+@lru_cache
+def _moment(now_sql: str, plus_ms: int) -> RawSQL:
+    return RawSQL(f"({now_sql} + {plus_ms})", [], output_field=models.BigIntegerField())
 
 
 class Column(NamedTuple):
@@ -53,7 +60,7 @@ class Dialect(ABC):
 
     def now_ms(self, plus_seconds: float = 0) -> RawSQL:
         """Return an expression: the database's clock in milliseconds, plus some seconds."""
-        return RawSQL(f"({self.now_ms_sql} + %s)", [int(plus_seconds * 1000)], output_field=models.BigIntegerField())
+        return _moment(self.now_ms_sql, int(plus_seconds * 1000))
 
     def read_now_ms(self) -> int:
         """Return the database's clock in milliseconds."""
@@ -106,10 +113,9 @@ class Dialect(ABC):
         """
         return None
 
-    @contextmanager
-    def writing(self) -> Iterator[None]:
+    def writing(self) -> AbstractContextManager[None]:
         """Hold whatever serialises writers of this database while a transaction that writes is open."""
-        yield
+        return UNHINDERED
 
     def forget(self) -> None:  # noqa: B027  (most keep nothing)
         """Remove what is kept beside the database, which nobody uses at this moment."""
@@ -194,19 +200,24 @@ class Dialect(ABC):
         in the statement; a text that differs each time would have to be read by the driver anew.
         """
         names, marks, values = [], [], []
-        for column in self._layout(type(row)):
-            value = getattr(row, column.attname)
+        kept = row.__dict__
+        for name, attname, mark, field in self._layout(type(row)):
+            value = kept[attname]
             if value is None:
                 continue
-            names.append(column.name)
-            if isinstance(value, RawSQL):
+            names.append(name)
+            kind = type(value)
+            if kind is str or kind is int:
+                common = COMMON.get(value) if kind is str or not field.is_relation else None
+                marks.append(common or mark)
+                if common is None:
+                    values.append(value)
+            elif kind is RawSQL:
                 marks.append(value.sql)
                 values.extend(value.params)
-            elif (type(value), value) in COMMON and not column.field.is_relation:
-                marks.append(COMMON[type(value), value])
             else:
-                marks.append(column.mark)
-                values.append(value if type(value) in PLAIN else column.field.get_db_prep_save(value, self.connection))
+                marks.append(mark)
+                values.append(field.get_db_prep_save(value, self.connection))
         return names, marks, values
 
     def _changes(self, record: IdempotencyRecord, changes: dict[str, Any]) -> tuple[list[str], list[Any]]:

@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import json
 from typing import Any
-from uuid import uuid4
 
 from django.db.models import F
 from django.db.utils import DatabaseError
@@ -20,14 +19,16 @@ from orbit_django.exceptions import ClaimLostError, PayloadTooLargeError, Transa
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.payloads import compact, storable
 from orbit_django.protocol import Code, Failure
+from orbit_django.rows import made, new_mark
 from orbit_django.verdicts import Busy, Claim, Conflict, Key, Poison, Stored, Verdict
 
 Status = IdempotencyRecord.Status
+RUNNING, SUCCEEDED, FAILED = (status.value for status in (Status.RUNNING, Status.SUCCEEDED, Status.FAILED))
 
 
 def new_owner() -> str:
     """Return a mark that no other claim has."""
-    return uuid4().hex
+    return new_mark()
 
 
 def begin(key: Key, *, owner: str, worker_id: str, lease_seconds: float | None = None) -> Verdict:
@@ -100,7 +101,7 @@ def finish(
     """
     record = claim.record
     changes = {
-        "status": Status.SUCCEEDED if output is not None else Status.FAILED,
+        "status": SUCCEEDED if output is not None else FAILED,
         "output": output,
         "error": error,
         "lease_ms": None,
@@ -175,14 +176,15 @@ def live_owner(record_id: int, using: str) -> str:
 
 def _fresh(key: Key, owner: str, worker_id: str) -> IdempotencyRecord:
     seen = key.assignment
-    return IdempotencyRecord(
+    return made(
+        IdempotencyRecord,
         key_hash=key.hash,
         task_name=storable(seen.task_name),
-        step_kind=seen.step_kind,
+        step_kind=str(seen.step_kind),
         idempotency_key=storable(seen.idempotency_key),
         contract_version=storable(seen.contract_version),
         input_hash=key.input_hash,
-        status=Status.RUNNING,
+        status=RUNNING,
         attempt=seen.attempt,
         execution_id=storable(seen.execution_id, 255),
         step_id=storable(seen.step_id, 255),

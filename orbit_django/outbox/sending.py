@@ -21,12 +21,14 @@ from orbit_django.exceptions import RefusedError
 from orbit_django.models import IdempotencyRecord, OutboxMessage, OutboxMessageQuerySet
 from orbit_django.payloads import body_of, cut, digest, encode_failure, failure_body, storable
 from orbit_django.protocol import Assignment, Code, Completion, Failure, Kind, Receipt
+from orbit_django.rows import made, new_mark
 
 HOLD_SECONDS = 15.0  # a sender's hold; a call takes at most 10 s
 GRACE_SECONDS = 2.0  # how long a due message is left to the worker that earned it
 LIMIT_TEXT = 2_000
 
 Status = OutboxMessage.Status
+PENDING, COMPLETE, FAIL = Status.PENDING.value, Kind.COMPLETE.value, Kind.FAIL.value
 
 
 @dataclass(frozen=True, slots=True)
@@ -56,7 +58,7 @@ def draft(assignment: Assignment, origin: Origin, *, using: str, error: str | No
         token=assignment.token,
         token_hash=digest(assignment.token),
         completion_id=completion_id,
-        kind=Kind.COMPLETE if error is None else Kind.FAIL,
+        kind=COMPLETE if error is None else FAIL,
         body=_failing(assignment.token, completion_id, error),
         attempt=assignment.attempt,
         execution_id=storable(assignment.execution_id, 255),
@@ -108,7 +110,7 @@ def claim_due(
     found = list(wanted.values_list("pk", flat=True)[:limit])
     if not found:
         return []
-    mark = uuid4().hex
+    mark = new_mark()
     with dialect.writing():
         if dialect.has_waited():
             return []  # whoever holds them was kept from filing the answers; the next look is soon
@@ -258,7 +260,7 @@ def _follow(message: OutboxMessage, token: str, error: str) -> OutboxMessage:
         token=token,
         token_hash=message.token_hash,
         completion_id=completion_id,
-        kind=Kind.FAIL,
+        kind=FAIL,
         body=_failing(token, completion_id, error),
         attempt=message.attempt,
         execution_id=message.execution_id,
@@ -270,10 +272,11 @@ def _follow(message: OutboxMessage, token: str, error: str) -> OutboxMessage:
 
 def _held(using: str, **fields: Any) -> OutboxMessage:
     """Return a new message that its writer is about to send."""
-    return OutboxMessage(
-        status=Status.PENDING,
+    return made(
+        OutboxMessage,
+        status=PENDING,
         due_at=dialect_of(using).now_ms(HOLD_SECONDS),
-        sender=uuid4().hex,
+        sender=new_mark(),
         created_at=timezone.now(),
         **fields,
     )

@@ -8,8 +8,7 @@ from __future__ import annotations
 
 import contextvars
 import logging
-from collections.abc import Iterator
-from contextlib import AbstractContextManager, contextmanager, nullcontext
+import sys
 from enum import IntEnum
 from types import TracebackType
 from typing import Any, Self
@@ -37,7 +36,6 @@ class Enclosure:
 
     def __init__(self, using: str) -> None:
         self._using = using
-        self._opened: AbstractContextManager[None] = nullcontext()
         self._blocks: list[Any] = []
         self._hooks: list[Any] = []
         self._is_committed = False
@@ -48,9 +46,15 @@ class Enclosure:
         """Open the transaction."""
         connection = self._connection = connections[self._using]
         self._is_outermost = not connection.in_atomic_block
-        opened = _transaction(self._using)
-        opened.__enter__()
-        self._opened = opened
+        turn = dialect_of(self._using).writing()
+        turn.__enter__()
+        try:
+            opened = transaction.atomic(self._using)
+            opened.__enter__()
+        except BaseException:
+            turn.__exit__(*sys.exc_info())
+            raise
+        self._turn, self._opened = turn, opened
         connection.errors_occurred = False
         return self
 
@@ -63,7 +67,10 @@ class Enclosure:
             self.phase = Phase.COMMIT
         self._restore()
         self.had_errors = self._connection.errors_occurred
-        self._opened.__exit__(kind, error, trace)
+        try:
+            self._opened.__exit__(kind, error, trace)
+        finally:
+            self._turn.__exit__(None, None, None)
         if is_finished and self._is_outermost and not self._is_committed:
             raise TransactionEndedError("the transaction was rolled back when it should have been committed")
 
@@ -123,9 +130,3 @@ class Enclosure:
 
     def _committed(self) -> None:
         self._is_committed = True
-
-
-@contextmanager
-def _transaction(using: str) -> Iterator[None]:
-    with dialect_of(using).writing(), transaction.atomic(using):
-        yield

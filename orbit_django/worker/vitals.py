@@ -8,10 +8,8 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Any
+from typing import Any, Self
 
 from orbit_django.clock import Clock, SystemClock
 from orbit_django.protocol import Code
@@ -47,15 +45,16 @@ class Progress:
             self.answered()
             self._has_answer = False
 
-    @contextmanager
-    def busy(self) -> Iterator[None]:
-        """Be in a handler, or on the way from there to the next poll, for as long as it takes."""
+    def busy(self) -> Self:
+        """Be in a handler, or on the way from there to the next poll, for as long as the block takes."""
+        return self
+
+    def __enter__(self) -> None:
         self.is_busy = True
-        try:
-            yield
-        finally:
-            self.since = self._clock.monotonic()
-            self.is_busy = False
+
+    def __exit__(self, *error: object) -> None:
+        self.since = self._clock.monotonic()
+        self.is_busy = False
 
 
 @dataclass
