@@ -62,6 +62,11 @@ class Dialect(ABC):
         """Return an expression: the database's clock in milliseconds, plus some seconds."""
         return _moment(self.now_ms_sql, int(plus_seconds * 1000))
 
+    def among(self, keys: Iterable[int]) -> RawSQL:
+        """Return a condition: the row has one of these keys; a driver would look at each of them anew."""
+        column = self.connection.ops.quote_name("id")
+        return RawSQL(f"{column} IN ({', '.join(map(str, keys))})", [], output_field=models.BooleanField())
+
     def read_now_ms(self) -> int:
         """Return the database's clock in milliseconds."""
         with self.connection.cursor() as cursor:

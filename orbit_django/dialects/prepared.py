@@ -30,6 +30,7 @@ class Prepared:
     def __init__(self, driver: Any, raw: Any) -> None:
         self._raw = raw
         self._driver = driver
+        self._quote = driver.pq.Escaping(raw.pgconn).escape_literal
         self._kept: dict[str, Kept] = {}
         self._count = 0
         level = raw.isolation_level
@@ -39,9 +40,12 @@ class Prepared:
         """Run a statement in the transaction that is open or due; return its one value; raise the driver's errors."""
         link = self._raw.pgconn
         texts = [self._text(value) for value in values]
+        name = self._name(sql)
         if link.transaction_status == self._driver.pq.TransactionStatus.IDLE and not self._raw.autocommit:
-            self._demand(link.exec_(self._begin))
-        result = self._demand(link.exec_prepared(self._name(sql), texts))
+            quoted = b",".join([bytes(self._quote(text)) for text in texts])
+            result = self._demand(link.exec_(b"%b; EXECUTE %b(%b)" % (self._begin, name, quoted)))  # one way, not two
+        else:
+            result = self._demand(link.exec_prepared(name, texts))
         return (int(result.get_value(0, 0)),) if result.ntuples else None
 
     def _name(self, sql: str) -> bytes:

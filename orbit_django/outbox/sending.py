@@ -136,8 +136,9 @@ def settle(message: OutboxMessage, receipt: Receipt) -> None:
 
 def settle_accepted(using: str, keys: Collection[int]) -> None:
     """File that the runtime accepted these reports, of which none is leased, in one statement."""
-    rows = OutboxMessage.objects.using(using).pending().filter(pk__in=sorted(keys))
-    with dialect_of(using).writing():
+    dialect = dialect_of(using)
+    rows = OutboxMessage.objects.using(using).pending().filter(dialect.among(sorted(keys)))
+    with dialect.writing():
         rows.update(
             status=Status.DELIVERED,
             due_at=None,

@@ -149,6 +149,19 @@ def test_statements_removed_between_two_tasks_cost_no_run(dialect: PostgresqlDia
     assert Charge.objects.count() == 2
 
 
+@pytest.mark.parametrize(
+    "text", ["it's", "a\\b", "'; DROP TABLE x; --", "100%s", "$1", "é\u2028\U0001f600", '"', "E'\\'"]
+)
+def test_any_text_passes_a_kept_statement(dialect: PostgresqlDialect, text: str) -> None:
+    dialect.prepare()
+    Desk(charge).deliver({"amount": 5}, token=text, idempotency_key=text, execution_id=text)
+    record = IdempotencyRecord.objects.get()
+    assert (record.idempotency_key, record.execution_id) == (text, text)
+    assert OutboxMessage.objects.get().token == text
+    assert Desk(charge).deliver({"amount": 5}, token="again", idempotency_key=text) is not None
+    assert Charge.objects.count() == 1
+
+
 def test_a_text_is_never_cut_at_a_nul(dialect: PostgresqlDialect) -> None:
     dialect.prepare()
     with transaction.atomic(), pytest.raises(DataError):
