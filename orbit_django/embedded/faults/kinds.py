@@ -172,7 +172,7 @@ KINDS: dict[str, Kind] = {
         "processed; of the JSON only the first half is answered", after=_garbage, needs_object=True, is_last=True
     ),
     "cut": Kind("processed; the connection closes in the middle of the answer", after=_cut, needs_object=True),
-    "empty": Kind("processed; the answer is {}", after=_empty, needs_object=True),
+    "empty": Kind("processed; the answer is {}", after=_empty, needs_object=True, is_last=True),
     "set": Kind(
         "members of the answer are replaced by those of this object", values.members, {}, after=_set, needs_object=True
     ),

@@ -54,6 +54,22 @@ def test_a_duplicate_is_handed_out_while_the_first_runs(faults: Faults, client: 
     assert client.complete(first["token"]).json == {"accepted": True}
 
 
+@pytest.mark.parametrize("spoiling", ["garbage", "empty"])
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_duplicate_is_handed_out_although_the_first_answer_is_spoilt(
+    faults: Faults, client: Client, spoiling: str, is_first: bool
+) -> None:
+    session = client.register()
+    client.start()
+    for kind in (spoiling, "duplicate") if is_first else ("duplicate", spoiling):
+        faults.add(kind, "poll")
+    first, second = (client.poll(session) for _ in range(2))
+
+    assert (first.status, second.status) == (200, 200)
+    assert b"token" not in first.body or not first.body.endswith(b"}")
+    assert second.json["redelivery"] is True
+
+
 def test_an_expired_session_gives_its_attempts_back(faults: Faults, client: Client) -> None:
     session = client.register()
     client.start()
