@@ -43,18 +43,19 @@ def after(function: Function) -> Function:
 
 def arm(step: str) -> None:
     """Place the kill: a step's name means that its work was done and nothing of the next one."""
-    from orbit_django import idempotency, outbox
-    from orbit_django.transports.http import HttpTransport
+    from orbit_django import conf, idempotency, outbox
     from orbit_django.worker import atomic, ledger
+    from orbit_django.worker.binding import open_transport
 
+    binding = type(open_transport(conf.load()))  # the one that the worker will speak
     places: dict[str, tuple[object, str, Callable[[Function], Function]]] = {
-        "loop": (HttpTransport, "poll", after),
+        "loop": (binding, "poll", after),
         "executor": (atomic.AtomicRun, "run", before),
         "idempotency": (idempotency, "begin", after),
         "handler": (ledger, "invoke", after),
         "outbox": (outbox, "add", after),
-        "relay": (HttpTransport, "send", before),
-        "receipt": (HttpTransport, "send", after),
+        "relay": (binding, "send", before),
+        "receipt": (binding, "send", after),
     }
     owner, name, how = places[step]
     setattr(owner, name, how(getattr(owner, name)))

@@ -14,9 +14,9 @@ pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True), py
 BEFORE_COMMIT = ["loop", "executor", "idempotency", "handler", "outbox"]
 
 
-@pytest.fixture
-def crashing(child_environment: dict[str, str], tmp_path: Path):
-    with world(child_environment, tmp_path) as made:
+@pytest.fixture(params=["http", "grpc"])
+def crashing(request, child_environment: dict[str, str], tmp_path: Path):
+    with world(child_environment, tmp_path, request.param) as made:
         made.start("e1", 5)
         yield made
 

@@ -29,12 +29,18 @@ def wait_for(condition: Callable[[], Any], seconds: float, what: str) -> None:
 
 
 class World:
-    """One runtime with its executions, and the worker processes that a test starts."""
+    """One runtime with its executions, and the worker processes that a test starts, over one binding."""
 
-    def __init__(self, environment: dict[str, str], log: Path) -> None:
+    def __init__(self, environment: dict[str, str], log: Path, binding: str = "http") -> None:
         self.faults = ListeningFaults()
+        self.binding = binding
         self.runtime = EmbeddedRuntime(
-            [CONTRACT], worker_token=TOKEN, token="admin", session_timeout_ms=1_000, faults=self.faults
+            [CONTRACT],
+            worker_token=TOKEN,
+            token="admin",
+            session_timeout_ms=1_000,
+            faults=self.faults,
+            grpc_port=0 if binding == "grpc" else None,
         )
         self.log = log
         self.environment = environment | {NOTES: str(log.parent), "DJANGO_SETTINGS_MODULE": "tests.crash.settings"}
@@ -45,7 +51,8 @@ class World:
     ) -> subprocess.Popen[bytes]:
         """Start a worker process; with ``crash_at`` it kills itself at that step. ``settings`` are keys of ORBIT."""
         environment = {**self.environment, "ORBIT_SERVER": self.runtime.url, "ORBIT_WORKER_TOKEN": TOKEN}
-        environment["CRASH_SETTINGS"] = json.dumps(settings)
+        way = {"TRANSPORT": self.binding, "GRPC_TARGET": self.runtime.grpc_target}
+        environment["CRASH_SETTINGS"] = json.dumps(way | settings)
         arguments = ["--concurrency", str(concurrency), "--task", "crash.*", *options]
         with self.log.open("ab") as log:
             process = subprocess.Popen(
@@ -124,9 +131,9 @@ class World:
 
 
 @contextmanager
-def world(environment: dict[str, str], folder: Path) -> Iterator[World]:
+def world(environment: dict[str, str], folder: Path, binding: str = "http") -> Iterator[World]:
     """Return a running world and end it."""
-    made = World(environment, folder / "workers.log")
+    made = World(environment, folder / "workers.log", binding)
     with made.runtime:
         try:
             yield made
