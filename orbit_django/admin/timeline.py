@@ -20,6 +20,8 @@ from orbit_django.protocol import Code, Kind
 
 RAN = "the handler ran"
 FIRST = "it was the first delivery that asked for this key"
+TAKEN_OVER = "an earlier delivery under this key ended without an outcome; this one took it over (claim {})"
+AMONG = "it left the first outcome of this key; there were {} claims for {} outcomes, the others ended without one"
 NEXT = "the attempt before had failed, and this was a later one"
 OPENED = "the failure stored for this attempt had been cleared, or its process had died"
 REPLAYED = "answered from the record, the handler did not run"
@@ -33,6 +35,7 @@ NOT_RUN = {
         "too many runs of this attempt had ended with their process",
     ),
 }
+POISON = NOT_RUN[Code.DELIVERY_LIMIT]
 
 
 @dataclass(frozen=True, slots=True)
@@ -141,7 +144,20 @@ def _ways(messages: list[Any]) -> dict[int, tuple[str, str]]:
         before = seen.setdefault(message.record_id, [])
         found[message.pk] = _way(message, before) if message.record_id else _unrecorded(message)
         before.append(message)
+    for message in messages:
+        if found[message.pk] == (RAN, FIRST):
+            ways = [found[row.pk] for row in seen[message.record_id]]
+            found[message.pk] = RAN, _first(message.record, sum(way[0] == RAN or way == POISON for way in ways))
     return found
+
+
+def _first(record: Any, outcomes: int) -> str:
+    """Return why the first of the outcomes on record came about: claims beyond one for each ended without any."""
+    is_open = record.status == IdempotencyRecord.Status.RUNNING and bool(record.lease_ms)
+    claims = record.generation - is_open
+    if claims <= outcomes:
+        return FIRST
+    return TAKEN_OVER.format(claims) if outcomes == 1 else AMONG.format(claims, outcomes)
 
 
 def _way(message: Any, before: list[Any]) -> tuple[str, str]:
@@ -157,7 +173,7 @@ def _way(message: Any, before: list[Any]) -> tuple[str, str]:
         return NOT_RUN[Code.IDEMPOTENCY_CONFLICT]
     if any(_is_same_failure(row, message) for row in before):
         return REPLAYED, "this attempt has a stored failure"
-    return NOT_RUN[Code.DELIVERY_LIMIT] if code == Code.DELIVERY_LIMIT else _ran(message, before)
+    return POISON if code == Code.DELIVERY_LIMIT else _ran(message, before)
 
 
 def _ran(message: Any, before: list[Any]) -> tuple[str, str]:

@@ -71,6 +71,54 @@ def test_a_failed_attempt_its_replay_and_the_next_attempt(told):
     assert "reported as fail, DECLINED" in told()[2][0]
 
 
+def killed(desk, **fields):
+    """Leave what a killed process leaves of a claim that was committed, once its lease has ended."""
+
+    class Killed(BaseException):
+        pass
+
+    def die(*arguments):
+        raise Killed
+
+    desk.executor.ledger.invoke = die
+    with pytest.raises(Killed):
+        desk.deliver(**fields)
+    del desk.executor.ledger.invoke
+    IdempotencyRecord.objects.filter(status="running").update(lease_ms=1)
+
+
+@pytest.mark.parametrize("is_redelivery", [True, False])
+def test_a_delivery_that_took_a_dead_claim_over_is_not_called_the_first(told, is_redelivery):
+    desk = Desk(lambda input, ctx: {}, is_atomic=False)
+    killed(desk)
+    desk.deliver(redelivery=is_redelivery)
+    assert IdempotencyRecord.objects.get().generation == 2
+    taken_over = "an earlier delivery under this key ended without an outcome; this one took it over (claim 2)"
+    assert deliveries(told()) == [("the handler ran", taken_over)]
+    counted = [why for what, why in told() if "a redelivery began a run" in what]
+    assert counted == ["counted, in case its process does not survive it"] * is_redelivery
+    desk.deliver(redelivery=True)
+    assert deliveries(told())[0] == ("the handler ran", taken_over)
+
+
+def test_claims_without_an_outcome_are_told_when_nobody_knows_which_they_were(told):
+    def decline(input, ctx):
+        raise TaskError("DECLINED", "no")
+
+    desk = Desk(decline, is_atomic=False)
+    desk.deliver()
+    killed(desk, attempt=2)
+    assert deliveries(told()) == [("the handler ran", "it was the first delivery that asked for this key")]
+    desk.deliver(attempt=2)
+    assert deliveries(told()) == [
+        (
+            "the handler ran",
+            "it left the first outcome of this key; there were 3 claims for 2 outcomes, the others ended without one",
+        ),
+        ("the handler ran", "the attempt before had failed, and this was a later one"),
+    ]
+
+
 def test_a_conflict(told):
     desk = Desk(lambda input, ctx: {})
     desk.deliver({"a": 1})

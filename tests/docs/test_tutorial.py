@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.docs.pages import Block, blocks
+from orbit_django.admin.timeline import TAKEN_OVER
+from tests.docs.pages import Block, blocks, text_of
 from tests.docs.playing import Reader, inside, is_all, is_among, ports
 
 PAGE = "docs/tutorial.md"
@@ -57,6 +58,10 @@ def test_whoever_follows_the_tutorial_pays_once(reader: Reader) -> None:
     bare = without.replace(whole, 'bank.charge(input["cents"], key)')
     (reader.folder / "orders" / "tasks_orbit.py").write_text(bare, encoding="utf-8")
     assert "orders.charge: the effect was doubled when its process ended" in reader.run("pytest -q || true")
+
+
+def test_what_the_timeline_says_of_the_second_worker_is_quoted() -> None:
+    assert f"“{TAKEN_OVER.format(2)}”" in " ".join(text_of(PAGE).split())
 
 
 def test_what_is_shown_is_told_from_what_is_not() -> None:
