@@ -20,6 +20,7 @@ from orbit_django.worker.worker import DELIVER_SECONDS, HASTY_SECONDS
 from tests.docs import shells
 from tests.docs.pages import Block, every_block, text_of
 
+SYSTEMD = "docs/how-to/systemd.md"
 KUBERNETES = "docs/how-to/kubernetes.md"
 LEAST_GRACE = 10  # seconds above DRAIN_TIMEOUT, as the page on Kubernetes says
 UNITS = [block for block in every_block("ini") if block.file.endswith((".service", ".timer"))]
@@ -78,6 +79,28 @@ def test_the_timeline_of_a_stop_has_the_times_of_the_code() -> None:
         "the session is given back (unregister)": CLOSE_SECONDS,
         "handlers that still run see `ctx.is_cancelled`": HASTY_SECONDS,
     }
+
+
+def test_the_admin_token_reaches_the_worker_of_both_pages() -> None:
+    (worker,) = (unit(block)["Service"] for block in UNITS if "orbit_worker" in block.text)
+    (variables,) = (block for block in every_block("ini") if block.text.startswith("ORBIT_TOKEN="))
+    assert variables.page == SYSTEMD
+    assert worker["EnvironmentFile"] in text_of(SYSTEMD).replace(f"EnvironmentFile={worker['EnvironmentFile']}", "")
+    manifests = [document for block in MANIFESTS for document in yaml.safe_load_all(block.text)]
+    (served,) = (each for each in containers(manifests) if "orbit_worker" in each["command"])
+    assert "ORBIT_TOKEN" in {variable["name"] for variable in served["env"]}
+    for page in (SYSTEMD, KUBERNETES):
+        assert "`TOKEN`" in text_of(page)
+        assert "start_on_commit" in text_of(page)
+
+
+def test_a_new_version_is_checked_before_the_worker_is_started_again() -> None:
+    lines = [line for block in every_block("sh") if block.page == SYSTEMD for line in block.text.splitlines()]
+    restart = lines.index("sudo systemctl restart shop-worker")
+    assert {"python manage.py check --deploy", "python manage.py orbit_worker --check"} <= set(lines[:restart])
+    for name in ("shop-worker", "shop-prune.timer"):
+        at = lines.index(f"sudo systemctl enable --now {name}")
+        assert lines[at - 1] == "sudo systemctl daemon-reload"
 
 
 def containers(document: Any) -> Iterator[dict[str, Any]]:
