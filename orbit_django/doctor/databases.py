@@ -13,17 +13,19 @@ from orbit_django.conf import connections_for
 from orbit_django.dialects import dialect_of
 from orbit_django.doctor.findings import Finding, note, ok, wrong
 from orbit_django.exceptions import ConfigurationError
-from orbit_django.models import Effect, OutboxMessage
+from orbit_django.models import Effect, OutboxMessage, WorkflowStart
 
 OLD_SECONDS = 60.0
+LIMIT = 10_000  # rows are counted up to here
 
 
 @dataclass(frozen=True)
 class Load:
-    """How many workers are planned."""
+    """How many workers are planned, and whether they may start workflows."""
 
     concurrency: int
     processes: int = 1
+    may_start: bool = True
 
     @property
     def connections(self) -> int:
@@ -70,6 +72,7 @@ def _look(about: str, using: str, load: Load) -> Iterator[Finding]:
     else:
         yield ok(about, "every migration of orbit_django is applied")
         yield from _look_at_rows(about, using)
+        yield from _look_at_starts(about, using, load)
     yield from look_at_pool(about, dialect.pool_size(), load)
     yield from _look_at_budget(about, dialect.max_connections(), load)
 
@@ -117,3 +120,18 @@ def _look_at_rows(about: str, using: str) -> Iterator[Finding]:
             f"{uncertain} effect(s) of which nobody knows whether they happened",
             "orbit_effects list, and settle",
         )
+
+
+def _look_at_starts(about: str, using: str, load: Load) -> Iterator[Finding]:
+    rows = WorkflowStart.objects.using(using)
+    waiting, blocked = (found[:LIMIT].count() for found in (rows.pending(), rows.blocked()))
+    text = f"{waiting} start(s) of workflows pending"
+    if waiting and not load.may_start:
+        yield wrong(about, f"{text}, and TOKEN is not set", "set TOKEN, or ORBIT_TOKEN, where workers run")
+    elif waiting:
+        yield note(about, text, "see that a worker with TOKEN runs; orbit_outbox flush sends what can be sent")
+    else:
+        yield ok(about, "no start of a workflow is pending")
+    if blocked:
+        advice = "read last_error in the admin, repair TOKEN or SERVER, then orbit_outbox retry"
+        yield wrong(about, f"{blocked} start(s) of workflows blocked", advice)

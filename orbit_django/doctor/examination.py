@@ -10,7 +10,12 @@ from orbit_django import conf
 from orbit_django.doctor.databases import Load, look_at_database
 from orbit_django.doctor.findings import Finding, within, wrong
 from orbit_django.doctor.grpc import look_at_grpc
-from orbit_django.doctor.project import look_at_client_certificate, look_at_settings, look_at_tasks
+from orbit_django.doctor.project import (
+    look_at_client_certificate,
+    look_at_contracts,
+    look_at_settings,
+    look_at_tasks,
+)
 from orbit_django.doctor.runtime import look_at_runtime
 from orbit_django.doctor.weave import look_at_weave
 from orbit_django.exceptions import ConfigurationError
@@ -38,11 +43,12 @@ def examine(found: Registry, processes: int = 1, **options: Any) -> Iterator[Fin
 
 
 def _outside(settings: conf.OrbitSettings, found: Registry, processes: int) -> Iterator[Finding]:
+    yield from look_at_contracts(settings, found)
     yield from look_at_client_certificate(settings)
     look = partial(look_at_weave, settings, tuple(found)) if settings.is_weave else partial(look_at_runtime, settings)
     yield from within(RUNTIME_SECONDS, "runtime", look)
     if settings.transport == "grpc":
         yield from within(RUNTIME_SECONDS, "gRPC", partial(look_at_grpc, settings))
-    load = Load(settings.concurrency, processes)
+    load = Load(settings.concurrency, processes, settings.may_start)
     for using in aliases_of(settings, found):
         yield from within(DATABASE_SECONDS, f"database {using}", partial(look_at_database, using, load))

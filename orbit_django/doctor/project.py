@@ -9,9 +9,10 @@ from collections.abc import Iterator
 from datetime import UTC, datetime
 from pathlib import Path
 
-from orbit_django import conf
+from orbit_django import checks, conf
 from orbit_django.conf import OrbitSettings
 from orbit_django.doctor.findings import Finding, note, ok, wrong
+from orbit_django.exceptions import ConfigurationError
 from orbit_django.tasks import Registry
 
 PEM = re.compile(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
@@ -45,6 +46,22 @@ def look_at_tasks(found: Registry) -> Iterator[Finding]:
         yield wrong(
             "tasks", "none found", "write <app>/tasks_orbit.py with a @task handler; list the app in INSTALLED_APPS"
         )
+
+
+def look_at_contracts(settings: OrbitSettings, found: Registry) -> Iterator[Finding]:
+    """Tell of each difference between handlers and the files of CONTRACTS; nothing where none are named."""
+    if not settings.contracts:
+        return
+    try:
+        differences = checks.differences(settings, found)
+    except ConfigurationError as error:
+        yield wrong("contracts", str(error), "correct the file, or the setting CONTRACTS that names it")
+        return
+    for each in differences:
+        tell = wrong if each.is_wrong else note
+        yield tell("contracts", f"{each.code} {each.text}", each.advice)
+    if not differences:
+        yield ok("contracts", "handlers and CONTRACTS agree")
 
 
 def look_at_client_certificate(settings: OrbitSettings) -> Iterator[Finding]:

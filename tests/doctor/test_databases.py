@@ -5,12 +5,12 @@ import pytest
 from django.db import connections
 from django.utils import timezone
 
-from orbit_django import checks
+from orbit_django import checks, starts
 from orbit_django.dialects import dialect_of
 from orbit_django.doctor.databases import Load, look_at_database, look_at_pool
 from orbit_django.doctor.findings import Finding, Level
 from orbit_django.exceptions import ConfigurationError
-from orbit_django.models import Effect, IdempotencyRecord, OutboxMessage
+from orbit_django.models import Effect, IdempotencyRecord, OutboxMessage, WorkflowStart
 from tests import databases
 from tests.worker.relaying import Status, due, earn
 
@@ -51,6 +51,20 @@ def test_what_waits_for_a_person_is_wrong() -> None:
         "1 effect(s) of which nobody knows whether they happened",
     ]
     assert texts(Level.NOTE)[0].startswith("1 message(s) pending, the oldest for 36")
+
+
+@pytest.mark.promise("D1")
+def test_starts_that_nobody_can_send_are_wrong() -> None:
+    assert "no start of a workflow is pending" in texts(Level.OK)
+    starts.append("Checkout", {}, "order-1", using="default")
+
+    (found,) = looked(Load(4, may_start=False), Level.WRONG)
+    assert found.text == "1 start(s) of workflows pending, and TOKEN is not set"
+    assert "ORBIT_TOKEN" in found.advice
+    (found,) = looked(Load(4, may_start=True), Level.NOTE)
+    assert found.text == "1 start(s) of workflows pending"
+    WorkflowStart.objects.update(status="blocked", due_at=None)
+    assert texts(Level.WRONG) == ["1 start(s) of workflows blocked"]
 
 
 def test_the_budget_of_connections() -> None:

@@ -8,11 +8,12 @@ from orbit_django.doctor.findings import Level
 from orbit_django.doctor.project import (
     expiry_of,
     look_at_client_certificate,
+    look_at_contracts,
     look_at_settings,
     look_at_tasks,
     told_expiry,
 )
-from orbit_django.tasks import Registry
+from orbit_django.tasks import Registry, registry, task
 from tests.transports.certificates import Authority, openssl
 
 
@@ -47,6 +48,26 @@ def test_tasks() -> None:
     registry.faults.append("two handlers for one task")
     (found,) = look_at_tasks(registry)
     assert (found.level, found.text) == (Level.WRONG, "two handlers for one task")
+
+
+def test_handlers_that_differ_from_their_contracts(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setattr(registry, "_tasks", {})
+    assert list(look_at_contracts(OrbitSettings(), registry)) == []
+
+    @task("shop.pay", version="1.0.0")
+    def pay(input, ctx) -> None: ...
+
+    file = tmp_path / "shop.orbit"
+    settings = OrbitSettings(contracts=(str(file),))
+    for text, level, told in (
+        ('task "shop.pay" { version "1.0.0" }', Level.OK, "handlers and CONTRACTS agree"),
+        ('task "shop.pay" { version "2.0.0" }', Level.NOTE, "W004 shop.pay: the handler is of version 1.0.0"),
+        ('task "shop.pay" { version "1.0.0" output { paid: Int } }', Level.WRONG, "E006 "),
+        ("task", Level.WRONG, f"{file}:1:5"),
+    ):
+        file.write_text(text, encoding="utf-8")
+        (found,) = look_at_contracts(settings, registry)
+        assert (found.level, found.text.startswith(told)) == (level, True), found
 
 
 def test_the_end_of_a_certificate_is_what_openssl_says(authority: Authority, tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from django.core.management import call_command
 from django.core.management.base import CommandError
 from django.core.management.color import make_style
 
+from orbit_django import starts
 from orbit_django.contracts import read
 from orbit_django.doctor.findings import ok, wrong
 from orbit_django.embedded.server import EmbeddedRuntime
@@ -52,6 +53,15 @@ def test_a_runtime_that_is_away_is_told_and_the_rest_is_looked_at(settings) -> N
     assert code == 1
     assert [line[:23].split() for line in lines if line.startswith("wrong")] == [["wrong", "runtime"]]
     assert [line for line in lines if line.startswith("ok    database default   every migration")]
+
+
+@pytest.mark.parametrize(("more", "level"), [({}, "wrong"), ({"TOKEN": "adm"}, "note ")])
+def test_a_start_waits_for_the_admin_token(settings, more: dict[str, str], level: str) -> None:
+    starts.append("Checkout", {}, "order-1", using="default")
+    settings.ORBIT = {"SERVER": "http://127.0.0.1:9", "WORKER_TOKEN": "wrk"} | more
+    (line,) = [line for line in run()[1] if "start(s)" in line]
+
+    assert line.startswith(f"{level} database default   1 start(s) of workflows pending")
 
 
 @pytest.mark.promise("W9")
