@@ -17,6 +17,7 @@ from urllib.parse import urlsplit
 CHUNK = 1 << 16
 TARGET = re.compile(r"\b(INSERT(?: IGNORE)? INTO|UPDATE|DELETE FROM|FROM)\s+[\"`]?(\w+)", re.IGNORECASE)
 WRITES = ("INSERT", "UPDATE", "DELETE")
+KEPT = re.compile(r"EXECUTE (\w+)\(.*", re.DOTALL)
 OPENING = ("BEGIN", "START TRANSACTION", "SET AUTOCOMMIT=0", "SET AUTOCOMMIT = 0")
 CLOSING = ("COMMIT", "ROLLBACK", "SET AUTOCOMMIT=1", "SET AUTOCOMMIT = 1")
 QUERY, QUIT = 3, 1  # commands of MariaDB
@@ -131,7 +132,7 @@ class _Postgres:
 
     def _read(self, letter: bytes, body: bytes) -> None:
         if letter == b"Q":
-            self._count(body[:-1].decode(errors="replace"))
+            self._count(KEPT.sub(self._said_in_full, body[:-1].decode(errors="replace")))
         elif letter == b"P":
             name, _, rest = body.partition(b"\0")
             self._text = rest.partition(b"\0")[0].decode(errors="replace")
@@ -141,6 +142,10 @@ class _Postgres:
             self._text = self._prepared.get(name, self._text)
         elif letter == b"S":
             self._count(self._text)
+
+    def _said_in_full(self, found: re.Match[str]) -> str:
+        """Return what a kept statement says that is run by its name."""
+        return self._prepared.get(found[1].encode(), found[0])
 
 
 class _MariaDb:
