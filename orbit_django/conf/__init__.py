@@ -20,7 +20,7 @@ from django.conf import settings
 from orbit_django.conf.files import mark_of
 from orbit_django.conf.readers import READERS
 from orbit_django.conf.token_file import TokenFile
-from orbit_django.conf.weave import WeaveSettings
+from orbit_django.conf.weave import NO_RELEASE, WeaveSettings
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.redaction import redacted
 
@@ -76,6 +76,8 @@ class OrbitSettings:
     @property
     def credential_source(self) -> str:
         """The setting that the worker's bearer token comes from; "" when there is none."""
+        if self.is_weave:
+            return self.weave.credential_source
         sources = {"WORKER_TOKEN": self.worker_token, "WORKER_TOKEN_FILE": self.worker_token_file, "TOKEN": self.token}
         return next((name for name, value in sources.items() if value), "")
 
@@ -88,6 +90,13 @@ class OrbitSettings:
     def is_weave(self) -> bool:
         """Whether workers speak to a Weave platform."""
         return self.transport == "weave"
+
+    @property
+    def lacking(self) -> list[str]:
+        """What a worker needs and nobody has set, one text for each: keys of WEAVE, an admitted release included."""
+        if not self.is_weave:
+            return []
+        return [f"WEAVE: {text}" for text in (*self.weave.lacking(), *([] if self.weave.release_id else [NO_RELEASE]))]
 
     @property
     def reports_to(self) -> str:

@@ -18,6 +18,7 @@ Readers = dict[str, Callable[[Any], Any]]
 
 PLACE = ("SERVER", "TENANT", "PROJECT", "ENVIRONMENT")
 TOKENS = ("TOKEN", "TOKEN_FILE", "OAUTH")
+NO_RELEASE = "RELEASE_ID is missing: manage.py orbit_weave admit tells it"
 DIGEST = re.compile(r"sha256:[0-9a-f]{64}")
 
 
@@ -61,6 +62,12 @@ class WeaveSettings:
     def credential(self) -> str | None:
         """The token that is given, directly or in a file; None where tokens are fetched."""
         return self.file.read() if self.file else self.token
+
+    @property
+    def credential_source(self) -> str:
+        """The key that the token comes from; "" when there is none."""
+        found = next((name for name in TOKENS if getattr(self, name.lower())), None)
+        return f"WEAVE[{found!r}]" if found else ""
 
     @property
     def secrets(self) -> tuple[str | None, ...]:

@@ -50,8 +50,8 @@ def check_ready(settings: OrbitSettings, tasks: Sequence[Task]) -> None:
     """Raise ConfigurationError for what a worker needs beyond a way to its runtime: with Weave, an admitted release."""
     if not settings.is_weave:
         return
-    if settings.weave.release_id is None:
-        raise ConfigurationError("WEAVE: RELEASE_ID is missing: manage.py orbit_weave admit tells it")
+    if settings.lacking:
+        raise ConfigurationError(settings.lacking[0])
     if len(tasks) > MAX_TYPES:
         raise ConfigurationError(f"a Weave instance offers up to {MAX_TYPES} tasks, found {len(tasks)}; use --task")
 

@@ -1,13 +1,16 @@
 import json
+import sys
 from collections.abc import Iterator
 from io import StringIO
 from pathlib import Path
 from typing import Any
 
 import pytest
+from django.core.checks import ERROR, WARNING
 from django.core.management import call_command
 from django.core.management.base import CommandError
 
+from orbit_django.checks import check_settings
 from orbit_django.embedded.weave.platform import ENVIRONMENT, PROJECT, TENANT
 from orbit_django.embedded.weave.server import RARE, EmbeddedWeave
 from tests.transports.weave.scene import DIGEST
@@ -85,6 +88,44 @@ def test_mistakes_are_named(world: World, tmp_path: Path) -> None:
     assert run("admit", "--image-digest", DIGEST) == (2, "WEAVE: SERVER is missing")
 
 
+def test_a_token_file_that_is_not_there_is_that_of_the_command_line(world: World, tmp_path: Path) -> None:
+    missing = tmp_path / "none.token"
+    world.configure(TOKEN_FILE=str(world.deployer), TOKEN="")
+    said = run("admit", "--image-digest", DIGEST, "--token-file", str(missing))
+    assert said == (2, f"--token-file: {missing} cannot be read: No such file or directory")
+
+
+@pytest.mark.promise("W8")
+def test_a_worker_whose_release_is_not_known_ends_with_what_to_do(world: World) -> None:
+    world.configure(RELEASE_ID=TENANT)
+    with pytest.raises(CommandError) as caught:
+        call_command("orbit_worker", "--task", "test.charge")
+    line = (
+        f"the runtime refuses this worker: 409 WV-LEASE: the release {TENANT} of WEAVE['RELEASE_ID'] is unknown there"
+    )
+    assert (caught.value.returncode, str(caught.value).partition(";")[0]) == (2, line)
+
+
+def test_a_wrong_secret_names_where_it_came_from(world: World, tmp_path: Path) -> None:
+    oauth = {"TOKEN_URL": world.weave.token_url, "CLIENT_ID": "worker", "CLIENT_SECRET": "wrong"}
+    world.configure(RELEASE_ID=TENANT, OAUTH=oauth, TOKEN="")
+    world.settings.ORBIT |= {"TOKEN": "of-orbit"}
+    with pytest.raises(CommandError) as caught:
+        call_command("orbit_worker")
+    assert caught.value.returncode == 2
+    assert str(caught.value).endswith(
+        "WEAVE['OAUTH']['TOKEN_URL'] answered 401 invalid_client; look at CLIENT_ID and CLIENT_SECRET"
+    )
+    (tmp_path / "secret").write_text("wrong")
+    oauth = {**oauth, "CLIENT_SECRET": "", "CLIENT_SECRET_FILE": str(tmp_path / "secret")}
+    world.configure(OAUTH=oauth, TOKEN="")
+    assert "look at CLIENT_ID and CLIENT_SECRET_FILE" in run("status")[1]
+    world.configure(RELEASE_ID=TENANT, TOKEN="expired")
+    world.settings.ORBIT |= {"TOKEN": "of-orbit"}
+    with pytest.raises(CommandError, match=r"; look at WEAVE\['TOKEN'\]$"):
+        call_command("orbit_worker")
+
+
 def test_a_dry_run_sends_nothing(world: World) -> None:
     shown = json.loads(world.admit("--dry-run", "--credentials", "test.ch*"))
     assert shown["image_digest"] == DIGEST
@@ -132,7 +173,21 @@ def test_a_worker_without_a_release_does_not_start(world: World) -> None:
     with pytest.raises(CommandError, match=r"RELEASE_ID is missing: manage.py orbit_weave admit tells it") as caught:
         call_command("orbit_worker", "--check")
     assert caught.value.returncode == 2
+    with pytest.raises(CommandError, match=r"RELEASE_ID is missing") as caught:
+        call_command("orbit_worker")
+    assert caught.value.returncode == 2
+    (found,) = check_settings()
+    assert (found.id, found.level) == ("orbit_django.E001", ERROR)
+    assert found.msg == "WEAVE: RELEASE_ID is missing: manage.py orbit_weave admit tells it"
     world.configure(RELEASE_ID=TENANT)
+    assert check_settings() == []
     out = StringIO()
     call_command("orbit_worker", "--check", stdout=out)
     assert f"environments/{ENVIRONMENT}: ready to start" in out.getvalue()
+
+
+def test_what_only_a_worker_lacks_does_not_stop_migrate(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(sys, "argv", ["manage.py", "migrate"])
+    assert [found.level for found in check_settings(databases=["default"])] == [WARNING]
+    world.settings.ORBIT["WEAVE"]["SERVER"] = "no URL"
+    assert [found.level for found in check_settings(databases=["default"])] == [ERROR]

@@ -14,6 +14,7 @@ from django.db import DatabaseError, InterfaceError
 
 from orbit_django import conf, contracts, outbox
 from orbit_django.agreement.capabilities import capabilities
+from orbit_django.conf.token_file import TokenFile
 from orbit_django.conf.weave import WEAVE, WeaveSettings
 from orbit_django.doctor.findings import Level
 from orbit_django.doctor.weave import look_at_weave
@@ -87,7 +88,8 @@ class Command(BaseCommand):
             return
         weave = settings.weave
         if options["token_file"]:
-            weave = replace(weave, token=None, token_file=options["token_file"], oauth=None)
+            token = TokenFile(options["token_file"], "--token-file").read()
+            weave = replace(weave, token=token, token_file=None, oauth=None)
         admission = Admission(weave, **wire_options(settings))
         try:
             release_id = admission.admit(request)

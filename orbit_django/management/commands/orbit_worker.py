@@ -215,6 +215,6 @@ def _work(worker: Worker, lifeline: Lifeline | None, how: RunOptions, source: st
 
 def _advice(refusal: RefusedError, source: str) -> str:
     """Return which setting a credential that was not taken came from; never the credential."""
-    if refusal.status != HTTPStatus.UNAUTHORIZED:
+    if refusal.status != HTTPStatus.UNAUTHORIZED or (source and source in str(refusal)):
         return ""
     return f"; look at {source}" if source else "; set WORKER_TOKEN or WORKER_TOKEN_FILE"

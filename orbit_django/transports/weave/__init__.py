@@ -14,7 +14,7 @@ from datetime import datetime
 from typing import Any
 
 from orbit_django.clock import Clock, SystemClock
-from orbit_django.conf.weave import WeaveSettings
+from orbit_django.conf.weave import NO_RELEASE, WeaveSettings
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, PayloadError, RefusedError, UnknownSessionError
 from orbit_django.protocol import Assignment, CredentialLease, Kind, Receipt, Registration, Session
 from orbit_django.redaction import MET
@@ -26,6 +26,7 @@ from orbit_django.transports.weave.keeping import Held, Leases, capacity_wait
 from orbit_django.transports.weave.lending import Lending
 from orbit_django.transports.weave.wallclock import PlatformTime
 from orbit_django.transports.weave.words import (
+    FORBIDDEN,
     LEASE_LOST,
     Lease,
     check_output,
@@ -36,6 +37,7 @@ from orbit_django.transports.weave.words import (
     read_lease,
     read_receipt,
     read_time,
+    release_refusal,
     report_of,
     secret_of,
 )
@@ -73,11 +75,13 @@ class WeaveTransport:
         """Register an instance of the release; each call makes a new one (V30)."""
         types = [f"{each.task_name}@{each.contract_version}" for each in registration.contracts]
         if self._settings.release_id is None:
-            raise ConfigurationError("WEAVE: RELEASE_ID is missing: manage.py orbit_weave admit tells it")
+            raise ConfigurationError(f"WEAVE: {NO_RELEASE}")
         if not 1 <= len(types) <= MAX_TYPES:
             raise ConfigurationError(f"an instance offers 1 to {MAX_TYPES} tasks, found {len(types)}; use --task")
         body = {"release_id": self._settings.release_id, "task_types": types, "capacity": self._capacity}
         answer = self._calls.post("/workers", json.dumps(body), is_start=True)
+        if problem(answer)[0] in (FORBIDDEN, LEASE_LOST):
+            raise release_refusal(answer, self._settings.release_id, types)
         made = self._object(answer).get("id")
         if not isinstance(made, str) or not made:
             raise NoAnswerError("the answer names no instance")

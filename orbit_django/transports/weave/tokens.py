@@ -106,7 +106,7 @@ class FetchedTokens:
             content_type="application/x-www-form-urlencoded",
         )
         if not answer.is_success:
-            raise _refusal(answer)
+            raise _refusal(answer, "CLIENT_SECRET" if self._settings.client_secret else "CLIENT_SECRET_FILE")
         body = answer.value()
         token = body.get("access_token") if isinstance(body, dict) else None
         if not isinstance(token, str) or not token:
@@ -146,7 +146,7 @@ def _secret_in(path: str) -> str:
     return secret
 
 
-def _refusal(answer: Answer) -> NoAnswerError | RefusedError:
+def _refusal(answer: Answer, secret: str) -> NoAnswerError | RefusedError:
     """Return what an answer without a token means; only its error code is told, never its text."""
     try:
         body = read_json(answer.body)
@@ -156,4 +156,4 @@ def _refusal(answer: Answer) -> NoAnswerError | RefusedError:
     told = f"{NAMES.server} answered {answer.status} {code if isinstance(code, str) else ''}".strip()[:200]
     if answer.status >= 500 or answer.status == 429:
         return NoAnswerError(told, is_maybe_processed=False)
-    return RefusedError(answer.status, "", f"{told}; look at CLIENT_ID and its secret", is_from_runtime=False)
+    return RefusedError(answer.status, "", f"{told}; look at CLIENT_ID and {secret}", is_from_runtime=False)

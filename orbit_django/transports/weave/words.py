@@ -11,7 +11,7 @@ from collections.abc import Mapping
 from datetime import datetime
 from typing import Any, NamedTuple
 
-from orbit_django.exceptions import NoAnswerError, NotCarriedError, PayloadError, PayloadTooLargeError
+from orbit_django.exceptions import NoAnswerError, NotCarriedError, PayloadError, PayloadTooLargeError, RefusedError
 from orbit_django.payloads import compact
 from orbit_django.protocol import REASON_STALE, REASON_UNKNOWN_TOKEN, Code, Kind, Receipt
 from orbit_django.transports.answers import Answer, read_json
@@ -23,6 +23,7 @@ TRANSIENT = "TRANSIENT"
 RECOVERED = (TRANSIENT, "UNAVAILABLE", "RATE_LIMITED", "TIMEOUT")  # codes after which recovery tries again (V62)
 NOT_STARTED = (Code.UNKNOWN_TASK, Code.INVALID_INPUT, Code.IDEMPOTENCY_CONFLICT)
 UNCERTAIN = (Code.EFFECT_UNCERTAIN, Code.RESULT_REFUSED, Code.DELIVERY_LIMIT)
+SHOWN_TYPES = 5
 MAX_CODE = 64
 MAX_OUTPUT_BYTES, MAX_OUTPUT_DEPTH, MAX_OUTPUT_NODES = 1_048_576, 32, 100_000
 MAX_INTEGER = 2**53 - 1
@@ -159,6 +160,20 @@ def problem(answer: Answer) -> tuple[str, str]:
     if not isinstance(code, str) or not code.startswith("WV-"):
         return "", ""
     return " ".join(code.split())[:100], " ".join(str(body.get("message", "")).split())[:500]
+
+
+def release_refusal(answer: Answer, release_id: str, types: list[str]) -> RefusedError:
+    """Return what it means that an instance was refused: the release is not known, or not one of these types (V30)."""
+    code = problem(answer)[0]
+    release = f"the release {release_id} of WEAVE['RELEASE_ID']"
+    shown = ", ".join(types[:SHOWN_TYPES]) + (f" and {len(types) - SHOWN_TYPES} more" if types[SHOWN_TYPES:] else "")
+    what = f"{'' if len(types) == 1 else 'all of '}{shown}"
+    told = {
+        LEASE_LOST: f"{release} is unknown there; admit one with manage.py orbit_weave admit",
+        FORBIDDEN: f"{release} does not offer {what}, or the token is not a worker's there; a new handler or version"
+        " takes another image digest and manage.py orbit_weave admit",
+    }[code]
+    return RefusedError(answer.status, code, f"{told}, and set RELEASE_ID to what that prints", is_from_runtime=True)
 
 
 def is_capacity(answer: Answer) -> bool:

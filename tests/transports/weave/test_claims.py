@@ -38,12 +38,19 @@ def test_an_instance_says_release_exact_types_and_capacity(scene: Scene) -> None
 @pytest.mark.clause("V30")
 def test_a_release_that_is_not_known_is_a_refusal_and_one_that_is_not_set_a_mistake(scene: Scene) -> None:
     lost = scene.made(release_id="99999999-9999-4999-8999-999999999999")
-    with pytest.raises(RefusedError, match="WV-LEASE"):
+    with pytest.raises(RefusedError, match="WV-LEASE") as caught:
         lost.register(scene.registration())
+    assert "the release 99999999-9999-4999-8999-999999999999 of WEAVE['RELEASE_ID'] is unknown" in str(caught.value)
+    assert "admit one with manage.py orbit_weave admit, and set RELEASE_ID" in str(caught.value)
     with pytest.raises(ConfigurationError, match="RELEASE_ID is missing"):
         scene.made(release_id=None).register(scene.registration())
-    with pytest.raises(RefusedError, match="WV-FORBIDDEN"):
+    with pytest.raises(RefusedError, match="WV-FORBIDDEN") as caught:
         scene.transport.register(Registration("w", "python", (Contract("other", "1.0.0"),), "sdk"))
+    assert f"{scene.release_id} of WEAVE['RELEASE_ID'] does not offer other@1.0.0, or the token" in str(caught.value)
+    assert "another image digest and manage.py orbit_weave admit, and set RELEASE_ID" in str(caught.value)
+    many = tuple(Contract(f"t{number}", "1.0.0") for number in range(7))
+    with pytest.raises(RefusedError, match=r"not offer all of t0@1.0.0, .*, t4@1.0.0 and 2 more, or"):
+        scene.transport.register(Registration("w", "python", many, "sdk"))
     with pytest.raises(ConfigurationError, match="1 to 100 tasks"):
         scene.transport.register(Registration("w", "python", (), "sdk"))
 
