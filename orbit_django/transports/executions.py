@@ -11,12 +11,13 @@ from typing import Any
 from urllib.parse import quote
 
 from orbit_django.conf import OrbitSettings
-from orbit_django.exceptions import ConfigurationError, NoAnswerError, PayloadError
+from orbit_django.exceptions import ConfigurationError, NoAnswerError, PayloadError, RefusedError
 from orbit_django.payloads import compact, plain
 from orbit_django.transports.connection import HttpConnection
 
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 15.0
+NOT_ADMITTED = (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN)
 
 
 class Executions:
@@ -78,11 +79,19 @@ class Executions:
         answer = self._connection.call(method, path, body, connect_seconds=CONNECT_SECONDS, total_seconds=total_seconds)
         if answer.is_success:
             return answer.value()
-        if answer.status in (HTTPStatus.UNAUTHORIZED, HTTPStatus.FORBIDDEN) and not self._has_token:
+        if answer.status in NOT_ADMITTED and not self._has_token:
             raise ConfigurationError(
-                f"the runtime answered {answer.status} to {method} {path}; it wants the admin token: set TOKEN"
+                f"the runtime answered {answer.status} to {method} {path}; it wants the admin token:"
+                " set TOKEN, or ORBIT_TOKEN in the environment"
             )
         raise answer.failure(self._connection.redact)
+
+
+def advice_for(error: RefusedError) -> str:
+    """Return where to look when the admin token was not taken, "" for any other refusal; never the token."""
+    if error.status not in NOT_ADMITTED:
+        return ""
+    return "look at the admin token: TOKEN, or ORBIT_TOKEN in the environment"
 
 
 def start_body(workflow: str, input: str, execution_id: str) -> str:

@@ -14,7 +14,7 @@ from django.db import DatabaseError, InterfaceError
 from orbit_django import starts
 from orbit_django.exceptions import NoAnswerError, RefusedError
 from orbit_django.starts import HeldStart
-from orbit_django.transports.executions import Executions, start_body
+from orbit_django.transports.executions import NOT_ADMITTED, Executions, advice_for, start_body
 from orbit_django.worker import housekeeping
 from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.runner import Backoff, delay_after
@@ -104,8 +104,10 @@ class Starter:
 
     def _refused(self, start: HeldStart, error: RefusedError) -> float:
         text = self._redact(str(error))
-        is_about_start = error.is_from_runtime and error.status >= 400 and error.status not in (401, 403)
-        logger.error("the start of a workflow was refused", extra=_about(start, error=text, is_final=is_about_start))
+        is_about_start = error.is_from_runtime and error.status >= 400 and error.status not in NOT_ADMITTED
+        advice = {"advice": found} if (found := advice_for(error)) else {}
+        extra = _about(start, error=text, is_final=is_about_start, **advice)
+        logger.error("the start of a workflow was refused", extra=extra)
         if is_about_start:
             starts.refuse(start, error, text)
             return self._go_on()

@@ -166,5 +166,13 @@ def test_a_missing_token_ends_with_2(settings) -> None:
     assert caught.value.returncode == 2
 
 
+@pytest.mark.parametrize("status", ["401 Unauthorized", "403 Forbidden"])
+def test_a_token_that_is_not_taken_names_its_setting(run, status: str) -> None:
+    with pytest.raises(CommandError, match="; look at the admin token: TOKEN, or ORBIT_TOKEN in the") as caught:
+        run([wire.answer("no", status)], "Pay")
+    assert caught.value.returncode == 1
+    assert "adm-1" not in str(caught.value)
+
+
 def test_checks_of_the_project_do_not_stand_in_the_way() -> None:
     assert Command.requires_system_checks == []

@@ -205,6 +205,22 @@ def test_check_compares_with_the_contracts(project, start, mistake, tmp_path: Pa
 
 
 @pytest.mark.django_db(transaction=True)
+def test_check_tells_what_the_system_checks_warn_of(project, start, tmp_path: Path) -> None:
+    file = tmp_path / "pay.orbit"
+    file.write_text(
+        'task "shop.pay" { version "1.0.0" } workflow Pay { version "1.0.0" step pay { worker "shop.pay" } return {} }',
+        encoding="utf-8",
+    )
+    project.ORBIT = {"CONTRACTS": [file], "WORKER_TOKEN": SECRET}
+    code, out, err = start("--check")
+    assert (code, out.count("ready to start")) == (0, 1)
+    assert err.startswith("W001 CONTRACTS declares workflows, but TOKEN is not set")
+    assert len(err.splitlines()) == 1
+    project.SILENCED_SYSTEM_CHECKS = ["orbit_django.W001"]
+    assert start("--check")[2] == ""
+
+
+@pytest.mark.django_db(transaction=True)
 @pytest.mark.promise("W9")
 def test_a_token_in_the_clear_is_warned_of(project, start, caplog) -> None:
     logging.getLogger("orbit_django").setLevel(logging.INFO)

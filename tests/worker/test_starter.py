@@ -170,6 +170,8 @@ def test_what_says_nothing_about_a_start_blocks_it_until_a_worker_begins(
     assert world.look(error) > 0.0
     assert (stored().status, stored().last_status, stored().last_error) == (Status.BLOCKED, error.status, str(error))
     assert levels(caplog) == [logging.ERROR]
+    told = getattr(caplog.records[0], "advice", "")
+    assert ("ORBIT_TOKEN" in told) == (error.status in (401, 403)), told
     assert [world.look() for _ in range(2)] == [LOOK_SECONDS] * 2
     assert len(world.answers.bodies) == 1
 

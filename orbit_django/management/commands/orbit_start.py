@@ -12,6 +12,7 @@ from django.core.management.base import BaseCommand, CommandError
 
 from orbit_django.client import RUNNING, Client
 from orbit_django.exceptions import ConfigurationError, PayloadError, RefusedError, TransportError
+from orbit_django.transports.executions import advice_for
 
 COMPLETED = "COMPLETED"
 QUEUED, IN_FLIGHT = "QUEUED", "IN_FLIGHT"  # how the embedded runtime shows a step
@@ -53,7 +54,8 @@ class Command(BaseCommand):
             raise CommandError(str(error), returncode=MISTAKE) from None
         except RefusedError as error:
             is_mistake = error.is_from_runtime and error.status in REFUSED_INPUT
-            raise CommandError(str(error), returncode=MISTAKE if is_mistake else 1) from None
+            text = "; ".join(filter(None, (str(error), advice_for(error))))
+            raise CommandError(text, returncode=MISTAKE if is_mistake else 1) from None
         except TransportError as error:
             raise CommandError(str(error)) from None
 

@@ -9,6 +9,7 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
+from django.core.checks import WARNING, run_checks
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
@@ -32,6 +33,7 @@ from orbit_django.worker.stops import deaf_shell, leaving_on_signals
 from orbit_django.worker.worker import Worker, aliases_of
 
 MISTAKE = 2
+COMPARED = ("W003", "W004", "W005", "W006")  # told of the tasks that are served, and of no others
 SETTINGS = ("concurrency", "worker_id", "server", "transport", "drain_timeout")
 HANDED_ON = (
     *SETTINGS,
@@ -144,6 +146,7 @@ class Command(BaseCommand):
             _warn(settings)
         if options["check"]:
             self._compare(settings, tasks)
+            self._warn_of_checks()
             self.stdout.write(f"{len(tasks)} task(s) for {settings.reports_to}: ready to start")
             return 0
         if lifeline is not None or (how.processes is None and not how.reload):
@@ -162,6 +165,14 @@ class Command(BaseCommand):
                 raise ConfigurationError(each.text)
             if each.task_name in names:
                 self.stderr.write(f"{each.code} {each.text}", self.style.WARNING)
+
+    def _warn_of_checks(self) -> None:
+        """Tell what else this app's checks warn of, those of a deployment included, and nothing that is silenced."""
+        for each in run_checks(tags=["orbit_django"], include_deployment_checks=True):
+            code = each.id.removeprefix("orbit_django.") if each.id else ""
+            if each.level == WARNING and code not in COMPARED and not each.is_silenced():
+                hint = f"  -> {each.hint}" if each.hint else ""
+                self.stderr.write(f"{code} {each.msg}{hint}", self.style.WARNING)
 
     def _supervisor(self, how: RunOptions, options: dict[str, Any]) -> Supervisor:
         if how.reload:
