@@ -103,6 +103,23 @@ def test_a_wrong_control_is_said(scene: Scene) -> None:
     assert scene.client.post("/control/log", {}).json == {"result": []}
 
 
+def test_a_control_without_what_it_needs_says_what_it_takes(scene: Scene) -> None:
+    def error_of(name: str, members: Any) -> str:
+        reply = scene.client.post(f"/control/{name}", members)
+        assert reply.status == 400
+        return reply.json["error"]
+
+    said = error_of("create_task", {"inptu": {}})
+    assert said.startswith(
+        "create_task: 'capability' is missing, 'inptu' is unknown; it takes capability and, if wanted, "
+    )
+    assert said.endswith(
+        "input, run_id, step, release_id, side_effect, retry, timeout_seconds, output_schema, connection_revision_id"
+    )
+    assert error_of("create_task", []) == "create_task: the body is no JSON object"
+    assert error_of("recover", {"a": 1}) == "recover: 'a' is unknown; it takes nothing"
+
+
 def test_only_this_machine_controls(scene: Scene, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(handler, "_LOOPBACK", ("10.",))  # the test's own address counts as a stranger's
     assert is_problem(scene.client.post("/control/tasks", {}), 403, "WV-FORBIDDEN")

@@ -41,12 +41,26 @@ def control_answer(request: Request, methods: Mapping[str, Callable[..., Any]]) 
         return json_answer({"error": f"no control {name}; known are {', '.join(sorted(methods))}"}, 404)
     try:
         members = json.loads(request.body or b"{}")
-        inspect.signature(methods[name]).bind(**members)
+        if fault := _members_fault(methods[name], members):
+            raise ConfigurationError(fault)
         return json_answer({"result": methods[name](**members)})
     except (ConfigurationError, TypeError, ValueError) as error:
         return json_answer({"error": f"{name}: {error}"}, 400)
     except KeyError as error:
         return json_answer({"error": f"{name}: there is no {error}"}, 404)
+
+
+def _members_fault(method: Callable[..., Any], members: object) -> str:
+    """Return in one sentence why a control cannot be called with these members; "" when it can."""
+    known = inspect.signature(method).parameters
+    needed = [name for name, about in known.items() if about.default is about.empty]
+    if not isinstance(members, dict):
+        return "the body is no JSON object"
+    faults = [f"{name!r} is missing" for name in needed if name not in members]
+    faults += [f"{name!r} is unknown" for name in members if name not in known]
+    optional = ", ".join(name for name in known if name not in needed)
+    takes = f"{', '.join(needed) or 'nothing'}{f' and, if wanted, {optional}' if optional else ''}"
+    return f"{', '.join(faults)}; it takes {takes}" if faults else ""
 
 
 def public_methods(*rooms: object) -> dict[str, Callable[..., Any]]:

@@ -6,7 +6,7 @@ import logging
 import threading
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import AbstractContextManager, contextmanager
-from functools import partial
+from functools import partial, update_wrapper
 from pathlib import Path
 from typing import Any
 
@@ -198,7 +198,7 @@ class EmbeddedWeave:
     def _controls(self) -> Mapping[str, Callable[..., Any]]:
         with self.changing() as platform:
             names = methods_of(self, platform)
-        return {name: partial(self.call, name) for name in names}
+        return {name: update_wrapper(partial(self.call, name), method) for name, method in names.items()}
 
     def _exchange(self, name: str, secret: str) -> tuple[str, float] | None:
         with self.changing() as platform:
