@@ -177,7 +177,7 @@ def test_a_worker_without_a_release_does_not_start(world: World) -> None:
         call_command("orbit_worker")
     assert caught.value.returncode == 2
     (found,) = check_settings()
-    assert (found.id, found.level) == ("orbit_django.E001", ERROR)
+    assert found.id == "orbit_django.E001"
     assert found.msg == "WEAVE: RELEASE_ID is missing: manage.py orbit_weave admit tells it"
     world.configure(RELEASE_ID=TENANT)
     assert check_settings() == []
@@ -186,8 +186,11 @@ def test_a_worker_without_a_release_does_not_start(world: World) -> None:
     assert f"environments/{ENVIRONMENT}: ready to start" in out.getvalue()
 
 
-def test_what_only_a_worker_lacks_does_not_stop_migrate(world: World, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(sys, "argv", ["manage.py", "migrate"])
-    assert [found.level for found in check_settings(databases=["default"])] == [WARNING]
+def test_what_only_a_worker_lacks_stops_check_and_no_other_command(
+    world: World, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for command, level in {"check": ERROR, "migrate": WARNING, "makemigrations": WARNING, "runserver": WARNING}.items():
+        monkeypatch.setattr(sys, "argv", ["manage.py", command])
+        assert [found.level for found in check_settings()] == [level]
     world.settings.ORBIT["WEAVE"]["SERVER"] = "no URL"
-    assert [found.level for found in check_settings(databases=["default"])] == [ERROR]
+    assert [found.level for found in check_settings()] == [ERROR]
