@@ -21,7 +21,7 @@ os.environ.setdefault("DJANGO_SETTINGS_MODULE", "tests.settings")
 from tests import databases
 
 NOTHING_COLLECTED = 5
-WORKERS = "4"  # most tests of processes wait most of the time, so that two cores do for them
+WORKERS = "3"  # most tests of processes wait most of the time, so that two cores do for them; four crowd each other
 ALONE = {"-n", "-n0", "-n1", "-n2", "--pdb", "-s"}  # arguments that say otherwise
 
 

@@ -1,5 +1,6 @@
 """A page that is followed: its files are written, its commands run, and what they show is what the page shows."""
 
+import contextlib
 import os
 import re
 import signal
@@ -36,9 +37,15 @@ class Terminal:
         return self._log.read_text(encoding="utf-8")
 
     def interrupt(self) -> int:
-        """Press Ctrl-C; return the exit code."""
+        """Press Ctrl-C, and again when nothing comes of it; return the exit code.
+
+        Django's server may lose one between its two processes; ours would end with another code at a second.
+        """
         os.killpg(self.process.pid, signal.SIGINT)
-        return self.process.wait(WAIT_SECONDS)
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            return self.process.wait(WAIT_SECONDS / 2)
+        os.killpg(self.process.pid, signal.SIGINT)
+        return self.process.wait(WAIT_SECONDS / 2)
 
     def end(self) -> None:
         """Leave nothing behind."""
