@@ -1,14 +1,18 @@
-"""What commands show: columns under headings, how far a long work has come, a database that fails them, the log."""
+"""What commands show: columns under headings, how far a long work has come, a database that fails them, the log.
+
+A reader that leaves early, as ``head`` does, is no error of a command.
+"""
 
 from __future__ import annotations
 
 import logging
+import os
 import sys
 from argparse import SUPPRESS
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 
-from django.core.management.base import CommandError, CommandParser, OutputWrapper
+from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
 from django.db import DatabaseError, InterfaceError
 
 from orbit_django.checks import migrations_fault
@@ -16,6 +20,21 @@ from orbit_django.conf import OrbitSettings
 from orbit_django.logs import ExtrasFormatter, LineHandler
 
 Paint = Callable[[str], str]
+
+
+class ListingCommand(BaseCommand):
+    """A command whose lines may be piped into a reader that leaves before the last of them."""
+
+    def run_from_argv(self, argv: list[str]) -> None:
+        """Run as a program; exit 1 without a word when nobody reads any more."""
+        try:
+            try:
+                super().run_from_argv(argv)
+            finally:
+                sys.stdout.flush()  # here, since Python's own at the end would print a traceback
+        except BrokenPipeError:
+            os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())  # what is left goes nowhere
+            sys.exit(1)
 
 
 def columns(head: Sequence[str], rows: Sequence[Sequence[str]], paint: dict[int, Paint] | None = None) -> list[str]:

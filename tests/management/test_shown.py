@@ -1,5 +1,8 @@
 import io
 import logging
+import os
+import subprocess
+import sys
 
 import pytest
 from django.core.management.base import OutputWrapper
@@ -11,6 +14,24 @@ from orbit_django.management.shown import Progress, columns, level_of
 class Terminal(io.StringIO):
     def isatty(self) -> bool:
         return True
+
+
+@pytest.mark.parametrize("buffered", [True, False])
+@pytest.mark.parametrize("line", ["orbit_doctor", "orbit_tasks --offline", "orbit_outbox status", "orbit_effects list"])
+def test_a_reader_that_leaves_early_gets_no_traceback(
+    child_environment: dict[str, str], line: str, buffered: bool
+) -> None:
+    reading, writing = os.pipe()
+    os.close(reading)  # before anything is written
+    more = {"ORBIT_SERVER": "http://127.0.0.1:9"} | ({} if buffered else {"PYTHONUNBUFFERED": "1"})
+    command = [sys.executable, "-m", "django", *line.split()]
+    try:
+        done = subprocess.run(
+            command, check=False, env=child_environment | more, stdout=writing, stderr=subprocess.PIPE, timeout=50
+        )
+    finally:
+        os.close(writing)
+    assert (done.returncode, b"BrokenPipe" in done.stderr, b"Traceback" in done.stderr) == (1, False, False)
 
 
 def test_columns_are_as_wide_as_their_widest_cell() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from orbit_django import conf
 from orbit_django.conf.options import read_options
@@ -12,6 +12,7 @@ from orbit_django.doctor.examination import examine
 from orbit_django.doctor.findings import Finding, Level
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.logs import BREAKS
+from orbit_django.management.shown import ListingCommand
 from orbit_django.tasks import registry
 
 MISTAKE = 2
@@ -19,7 +20,7 @@ WIDTH = 18  # of what a line is about
 SETTINGS = ("concurrency", "worker_id", "server", "transport")
 
 
-class Command(BaseCommand):
+class Command(ListingCommand):
     """Look at settings, tasks, runtime and databases; change nothing."""
 
     help = "Look at everything that a worker needs, change nothing, and say what is wrong and what to do."

@@ -6,7 +6,7 @@ import getpass
 from collections.abc import Iterable
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError
 from django.db.models import F
 from django.db.models.functions import Left
@@ -15,7 +15,7 @@ from django.utils.timesince import timesince
 from orbit_django import conf, effects
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.logs import BREAKS
-from orbit_django.management.shown import columns, database_fault, take_usual
+from orbit_django.management.shown import ListingCommand, columns, database_fault, take_usual
 from orbit_django.models import Effect
 from orbit_django.payloads import cut
 from orbit_django.tasks import registry
@@ -26,7 +26,7 @@ COLUMNS = ("id", "status", "age", "task", "key", "effect", "error")
 WIDTHS = (0, 0, 0, 40, 60, 40, 120)  # what a column may take; 0: whatever it needs
 
 
-class Command(BaseCommand):
+class Command(ListingCommand):
     """List effects of tasks that are not atomic, and settle those that are open."""
 
     help = "List the effects of which nobody knows whether they happened, and say of one whether it did."

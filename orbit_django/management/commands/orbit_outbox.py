@@ -6,13 +6,13 @@ from collections.abc import Callable
 from dataclasses import asdict
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError
 
 from orbit_django import conf, outbox, retention, starts
 from orbit_django.conf.readers import READERS
 from orbit_django.exceptions import ConfigurationError
-from orbit_django.management.shown import Progress, database_fault, take_usual
+from orbit_django.management.shown import ListingCommand, Progress, database_fault, take_usual
 from orbit_django.outbox import Origin
 from orbit_django.retention import Pruned
 from orbit_django.tasks import registry
@@ -25,7 +25,7 @@ MISTAKE = 2
 INTERRUPTED = 130  # what a shell makes of Ctrl-C
 
 
-class Command(BaseCommand):
+class Command(ListingCommand):
     """Show what is owed to the runtime, results and starts of workflows; send it, or remove what is settled and old."""
 
     help = "Show what is owed to the runtime, results and starts of workflows; send it, or remove what is old."

@@ -9,7 +9,7 @@ from contextlib import closing
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 
 from orbit_django import checks, conf, contracts
 from orbit_django.agreement import Difference, Served, served, stubs
@@ -17,7 +17,7 @@ from orbit_django.client import Client
 from orbit_django.conf import OrbitSettings
 from orbit_django.exceptions import ConfigurationError, OrbitError
 from orbit_django.logs import BREAKS
-from orbit_django.management.shown import columns
+from orbit_django.management.shown import ListingCommand, columns
 from orbit_django.tasks import Task, registry
 
 MISTAKE = 2
@@ -40,7 +40,7 @@ class Comparison:
         return not (self.faults or self.differences or (self.served and self.served.lacking))
 
 
-class Command(BaseCommand):
+class Command(ListingCommand):
     """List the handlers that were found, and say in what they differ from contracts and workers."""
 
     help = "List the tasks of this project and compare them with CONTRACTS and with the workers of the runtime."

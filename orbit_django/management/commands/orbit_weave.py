@@ -9,7 +9,7 @@ from fnmatch import fnmatchcase
 from pathlib import Path
 from typing import Any
 
-from django.core.management.base import BaseCommand, CommandError, CommandParser
+from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError
 
 from orbit_django import conf, contracts, outbox
@@ -19,7 +19,7 @@ from orbit_django.conf.weave import WEAVE, WeaveSettings
 from orbit_django.doctor.findings import Level
 from orbit_django.doctor.weave import look_at_weave
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, RefusedError
-from orbit_django.management.shown import take_usual
+from orbit_django.management.shown import ListingCommand, take_usual
 from orbit_django.tasks import Task, registry
 from orbit_django.transports.weave.admission import Admission
 from orbit_django.worker.binding import wire_options
@@ -29,7 +29,7 @@ MISTAKE = 2
 SIDE_EFFECTS = ("read_only", "idempotent", "idempotency_key", "non_idempotent")
 
 
-class Command(BaseCommand):
+class Command(ListingCommand):
     """Admit a release of this project's handlers to a Weave platform, or show how things stand."""
 
     help = "Admit a release of this project's handlers to a Weave platform, or show how things stand there."
