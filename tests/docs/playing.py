@@ -1,6 +1,5 @@
 """A page that is followed: its files are written, its commands run, and what they show is what the page shows."""
 
-import contextlib
 import os
 import re
 import signal
@@ -17,6 +16,11 @@ from tests.processes import wait_for
 WAIT_SECONDS = 40
 
 
+def _heed_ctrl_c() -> None:
+    """Have it as on a terminal, also where the tests themselves run in the background, which ignores Ctrl-C."""
+    signal.signal(signal.SIGINT, signal.SIG_DFL)
+
+
 class Terminal:
     """A program that goes on while the reader types elsewhere."""
 
@@ -31,21 +35,16 @@ class Terminal:
                 stdout=file,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,  # a group of its own, as a terminal makes it
+                preexec_fn=_heed_ctrl_c,  # noqa: PLW1509  (nothing but a signal is set)
             )
 
     def said(self) -> str:
         return self._log.read_text(encoding="utf-8")
 
     def interrupt(self) -> int:
-        """Press Ctrl-C, and again when nothing comes of it; return the exit code.
-
-        Django's server may lose one between its two processes; ours would end with another code at a second.
-        """
+        """Press Ctrl-C; return the exit code."""
         os.killpg(self.process.pid, signal.SIGINT)
-        with contextlib.suppress(subprocess.TimeoutExpired):
-            return self.process.wait(WAIT_SECONDS / 2)
-        os.killpg(self.process.pid, signal.SIGINT)
-        return self.process.wait(WAIT_SECONDS / 2)
+        return self.process.wait(WAIT_SECONDS)
 
     def end(self) -> None:
         """Leave nothing behind."""
