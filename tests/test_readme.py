@@ -82,7 +82,9 @@ class Project:
         for name, text in {"library/__init__.py": "", "library/remind.orbit": REMINDERS, **written}.items():
             (folder / name).parent.mkdir(exist_ok=True)
             (folder / name).write_text(text, encoding="utf-8")
-        self.runtime = EmbeddedRuntime([folder / "library" / "lend.orbit", folder / "library" / "remind.orbit"])
+        self.runtime = EmbeddedRuntime(
+            [folder / "library" / "lend.orbit", folder / "library" / "remind.orbit"], grpc_port=0
+        )
         self.environment = {name: value for name, value in os.environ.items() if not name.startswith("ORBIT_")}
         self.environment |= {"DJANGO_SETTINGS_MODULE": "settings"}
         self.environment |= {"PYTHONPATH": os.pathsep.join([str(folder), str(databases.ROOT)])}
@@ -109,13 +111,18 @@ class Project:
         return look()["output"]
 
 
-@pytest.fixture
-def project(tmp_path: Path) -> Iterator[Project]:
+@pytest.fixture(params=["http", "grpc"])
+def project(tmp_path: Path, request: pytest.FixtureRequest) -> Iterator[Project]:
+    """Have the project beside a worker, over each binding: one setting says which."""
     made = Project(tmp_path)
     made.manage("makemigrations", "library")
     made.manage("migrate")
     with made.runtime as runtime, (tmp_path / "log").open("w") as log:
         made.environment["ORBIT_SERVER"] = runtime.url
+        if request.param == "grpc":
+            way = {"TRANSPORT": "grpc", "GRPC_TARGET": runtime.grpc_target}
+            with (tmp_path / "settings.py").open("a") as settings:
+                settings.write(f"\nORBIT |= {way!r}\n")
         command = [sys.executable, "-m", "django", "orbit_worker"]
         worker = subprocess.Popen(command, cwd=tmp_path, env=made.environment, stdout=log, stderr=log)
         try:
