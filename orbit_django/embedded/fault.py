@@ -1,11 +1,12 @@
-"""One disturbance: which call it meets, how often, after how many others, and how a command line names it."""
+"""Disturbances: which call each meets, how often, after how many others, which are in force, and their command line."""
 
 from __future__ import annotations
 
 import re
-from collections.abc import Callable, Mapping
-from dataclasses import dataclass
-from typing import Any, Protocol
+import threading
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, replace
+from typing import Any, ClassVar, Generic, Protocol, TypeVar
 
 from orbit_django.exceptions import ConfigurationError
 
@@ -38,12 +39,79 @@ class Fault:
 
 
 class Readable(Protocol):
-    """A kind of fault, as far as its value is written on a command line."""
+    """A kind of fault, as far as all servers have it."""
 
     @property
     def read(self) -> Callable[[str], Any]:
         """Read the value, or raise ValueError."""
         ...
+
+    @property
+    def default(self) -> Any:
+        """What a fault without a value strikes with."""
+        ...
+
+    @property
+    def is_last(self) -> bool:
+        """Whether it leaves nothing of an answer that another fault could read."""
+        ...
+
+
+K = TypeVar("K", bound=Readable)
+
+
+class FaultsInForce(Generic[K]):
+    """The faults in force: put, lifted and counted, from any thread; what they do is said by the server itself."""
+
+    kinds: ClassVar[Mapping[str, Any]]
+    calls: ClassVar[Collection[str]]
+
+    def __init__(self, *faults: Fault) -> None:
+        self._faults = [replace(self.check(fault)) for fault in faults]
+        self._lock = threading.Lock()
+
+    @classmethod
+    def check(cls, fault: Fault) -> Fault:
+        """Return the fault; raise ConfigurationError for a kind or a call that there is not."""
+        if fault.kind not in cls.kinds or fault.call not in cls.calls:
+            what, known = ("calls", cls.calls) if fault.kind in cls.kinds else ("kinds", cls.kinds)
+            raise ConfigurationError(f"fault {fault.kind}:{fault.call}: {what} are {', '.join(known)}")
+        return fault
+
+    def add(self, kind: str, call: str = "*", *, value: Any = None, times: int | None = 1, skip: int = 0) -> Fault:
+        """Put a fault in force and return it; set its ``times`` to 0 to lift it.
+
+        Times are milliseconds, statuses whole numbers, objects and JSON Python values; None stands for the default of
+        the kind.
+        """
+        return self.put(Fault(kind, call, value, times, skip))
+
+    def put(self, fault: Fault) -> Fault:
+        """Put a fault in force and return it."""
+        with self._lock:
+            self._faults.append(self.check(fault))
+        return fault
+
+    def clear(self) -> None:
+        """Lift all faults."""
+        with self._lock:
+            self._faults.clear()
+
+    def _in_force(self) -> Iterator[tuple[Fault, K, Any]]:
+        """Return each fault that may still strike, with its kind and its value."""
+        with self._lock:
+            faults = [fault for fault in self._faults if fault.times != 0]
+        for fault in faults:
+            kind = self.kinds[fault.kind]
+            yield fault, kind, kind.default if fault.value is None else fault.value
+
+    def _spoiling(self) -> list[tuple[Fault, K, Any]]:
+        """Return the same in the order in which they spoil an answer: last what leaves nothing for another one."""
+        return sorted(self._in_force(), key=lambda each: each[1].is_last)
+
+    def _strikes(self, fault: Fault, *calls: str) -> bool:
+        with self._lock:
+            return fault.strikes(*calls)
 
 
 def read_fault(text: str, kinds: Mapping[str, Readable], examples: str) -> Fault:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from orbit_django.embedded.fault import FORM, Fault, read_fault
-from orbit_django.embedded.faults.active import check
+from orbit_django.embedded.faults.active import Faults
 from orbit_django.embedded.faults.calls import CALLS
 from orbit_django.embedded.faults.kinds import KINDS
 
@@ -12,7 +12,7 @@ _EXAMPLES = "for example lost:complete, status:poll:503x3, delay:fail:2s, expire
 
 def parse_fault(text: str) -> Fault:
     """Return the fault that a ``--fault`` option names; raises ConfigurationError."""
-    return check(read_fault(text, KINDS, _EXAMPLES))
+    return Faults.check(read_fault(text, KINDS, _EXAMPLES))
 
 
 def explain() -> str:

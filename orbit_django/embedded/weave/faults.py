@@ -3,18 +3,16 @@
 from __future__ import annotations
 
 import json
-import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from dataclasses import dataclass, replace
 from http import HTTPStatus
 from typing import Any
 
 from orbit_django.embedded import fault_values as values
-from orbit_django.embedded.fault import FORM, Fault, read_fault
+from orbit_django.embedded.fault import FORM, Fault, FaultsInForce, read_fault
 from orbit_django.embedded.listener import ClosedError
 from orbit_django.embedded.weave.exchange import HTML, JSON, Answer, Host, Request, problem_answer
 from orbit_django.embedded.weave.problems import ProblemError, at_capacity
-from orbit_django.exceptions import ConfigurationError
 
 CALLS = ("admit", "register", "claim", "heartbeat", "complete", "fail", "context", "credentials", "token", "other", "*")
 _CODES = {401: "WV-UNAUTHENTICATED", 403: "WV-FORBIDDEN", 404: "WV-NOT-FOUND", 409: "WV-LEASE", 503: "WV-COMPATIBILITY"}
@@ -139,33 +137,16 @@ KINDS: dict[str, Kind] = {
 }
 
 
-class Faults:
+class Faults(FaultsInForce[Kind]):
     """The faults in force; of those that answer instead of the server one strikes at a time, of the others all."""
 
-    def __init__(self, *faults: Fault) -> None:
-        self._faults = [_checked(fault) for fault in faults]
-        self._lock = threading.Lock()
-
-    def add(self, kind: str, call: str = "*", *, value: Any = None, times: int | None = 1, skip: int = 0) -> Fault:
-        """Put a fault in force and return it; times are milliseconds, None stands for the default of the kind."""
-        return self.put(Fault(kind, call, value, times, skip))
-
-    def put(self, fault: Fault) -> Fault:
-        """Put a fault in force and return it."""
-        with self._lock:
-            self._faults.append(_checked(fault))
-        return fault
-
-    def clear(self) -> None:
-        """Lift all faults."""
-        with self._lock:
-            self._faults.clear()
+    kinds, calls = KINDS, CALLS
 
     def before(self, request: Request, host: Host) -> Answer | None:
         """Answer instead of the server, or change something first."""
-        for fault, kind in self._kinds():
-            if kind.before and self._strikes(fault, request):
-                answer = kind.before(_value(fault, kind), host)
+        for fault, kind, value in self._in_force():
+            if kind.before and self._strikes(fault, request.call):
+                answer = kind.before(value, host)
                 if answer is not None:
                     return answer
         return None
@@ -173,38 +154,18 @@ class Faults:
     def after(self, request: Request, answer: Answer, host: Host) -> Answer:
         """Lose, hold or spoil a success."""
         is_success = answer.status < HTTPStatus.MULTIPLE_CHOICES and answer.content_type == JSON
-        for fault, kind in sorted(self._kinds(), key=lambda each: each[1].is_last):
-            if kind.after and is_success and self._strikes(fault, request):
-                answer = kind.after(_value(fault, kind), answer, host)
+        for fault, kind, value in self._spoiling():
+            if kind.after and is_success and self._strikes(fault, request.call):
+                answer = kind.after(value, answer, host)
         return answer
-
-    def _kinds(self) -> Iterator[tuple[Fault, Kind]]:
-        with self._lock:
-            faults = [fault for fault in self._faults if fault.times != 0]
-        return ((fault, KINDS[fault.kind]) for fault in faults)
-
-    def _strikes(self, fault: Fault, request: Request) -> bool:
-        with self._lock:
-            return fault.strikes(request.call)
 
 
 def parse_fault(text: str) -> Fault:
     """Return the fault that a ``--fault`` option names; raises ConfigurationError."""
-    return _checked(read_fault(text, KINDS, _EXAMPLES))
+    return Faults.check(read_fault(text, KINDS, _EXAMPLES))
 
 
 def explain() -> str:
     """Return what the help says of ``--fault``, a line for each kind."""
     lines = [f"Faults: {FORM}. Calls: {', '.join(CALLS)}."]
     return "\n".join([*lines, *(f"  {name:<10} {kind.about}" for name, kind in KINDS.items())])
-
-
-def _value(fault: Fault, kind: Kind) -> Any:
-    return kind.default if fault.value is None else fault.value
-
-
-def _checked(fault: Fault) -> Fault:
-    if fault.kind not in KINDS or fault.call not in CALLS:
-        known = f"calls are {', '.join(CALLS)}" if fault.kind in KINDS else f"kinds are {', '.join(KINDS)}"
-        raise ConfigurationError(f"fault {fault.kind}:{fault.call}: {known}")
-    return fault

@@ -44,10 +44,7 @@ class Work:
         Without a run it gets one of its own, without a release the newest that offers the capability; side effect and
         time default to what the capability declares.
         """
-        release_id = release_id or self._offering(capability)
-        declared = self._state.releases[release_id].capability(capability) if release_id else None
-        if release_id is None or declared is None:
-            raise ConfigurationError(f"no release that was admitted offers {capability}")
+        release_id, declared = self._declared(capability, release_id)
         check_budget(input)
         run = self._open_run(run_id) if run_id else Run(new_id(), self._state.releases[release_id].scope)
         task = Task(
@@ -68,6 +65,14 @@ class Work:
         self._state.save(run, task)
         self._state.commit()
         return task.id
+
+    def _declared(self, capability: str, release_id: str | None) -> tuple[str, dict[str, Any]]:
+        """Return the release that offers a capability and what it declares; raise ConfigurationError for none."""
+        release_id = release_id or self._offering(capability)
+        declared = self._state.releases[release_id].capability(capability) if release_id else None
+        if release_id is None or declared is None:
+            raise ConfigurationError(f"no release that was admitted offers {capability}")
+        return release_id, declared
 
     def pause(self, run_id: str) -> None:
         """Pause a run by hand."""
