@@ -16,7 +16,7 @@ from orbit_django.worker.claims import Claims
 from orbit_django.worker.delivery import Result
 from orbit_django.worker.executor import Executor
 from orbit_django.worker.gate import DatabaseGate
-from orbit_django.worker.ledger import CheckReport, let_pass
+from orbit_django.worker.ledger import CheckReport
 from orbit_django.worker.patience import Patience
 from orbit_django.worker.vitals import Vitals
 from tests.testapp.models import Charge
@@ -30,7 +30,7 @@ class Desk:
         function: Callable[..., Any],
         *,
         worker_id: str = "tester",
-        check_report: CheckReport = let_pass,
+        check_report: CheckReport | None = None,
         **said: Any,
     ) -> None:
         self.stop, self.halt = threading.Event(), threading.Event()

@@ -19,7 +19,7 @@ from orbit_django.protocol import SDK, Registration
 from orbit_django.tasks import Task, registry
 from orbit_django.testing.deliveries import leaving_no_file, need_commits, usable_aliases
 from orbit_django.testing.runtime import LocalRuntime
-from orbit_django.transports.base import Transport
+from orbit_django.transports.base import Transport, checker_of
 from orbit_django.transports.executions import Executions
 from orbit_django.worker.binding import open_transport
 from orbit_django.worker.claims import Claims
@@ -179,7 +179,7 @@ class Hand:
                 {task.contract: task for task in tasks},
                 claims=claims,
                 patience=patience,
-                check_report=self._transport.check_report,
+                check_report=checker_of(self._transport),
             ),
             relay=Relay(
                 self._transport,

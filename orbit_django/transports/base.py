@@ -95,6 +95,14 @@ def deliveries_of(transport: Transport) -> Deliveries:
     return found if isinstance(found, Deliveries) else Deliveries()
 
 
+def checker_of(transport: Transport) -> Callable[[Kind, str], None] | None:
+    """Return what looks at reports before they are committed; None for a binding whose ``carries_all`` is true.
+
+    Such a binding sends whatever JSON says, and nobody has to put a report together only to have it passed.
+    """
+    return None if getattr(transport, "carries_all", False) else transport.check_report
+
+
 def find_binding(path: str) -> Callable[..., Any]:
     """Return the callable at a dotted path that TRANSPORT names; raises ConfigurationError."""
     try:

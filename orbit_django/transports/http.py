@@ -37,6 +37,7 @@ class HttpTransport:
     """The contract of a binding over HTTP; takes what HttpConnection takes."""
 
     name = "http"
+    carries_all = True  # what is committed is JSON, and was measured
 
     def __init__(self, server: str, *, credential: Callable[[], str | None], **options: Any) -> None:
         self._connection = HttpConnection(server, credential=credential, **options)
@@ -75,7 +76,7 @@ class HttpTransport:
         return self._read(answer, _cancelled)
 
     def check_report(self, kind: Kind, body: str) -> None:
-        """Let every report pass: what is committed is JSON, and was measured."""
+        """Let every report pass."""
 
     def send(self, kind: Kind, body: str) -> Receipt:
         """Report an attempt with exactly this JSON text (O090 to O102)."""

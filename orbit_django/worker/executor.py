@@ -20,7 +20,7 @@ from orbit_django.worker.claimed import ClaimedRun
 from orbit_django.worker.claims import Claims
 from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.invocation import AbandonedError
-from orbit_django.worker.ledger import CheckReport, Ledger, let_pass
+from orbit_django.worker.ledger import CheckReport, Ledger
 from orbit_django.worker.patience import Patience
 from orbit_django.worker.vitals import UNKNOWN_TASK, Vitals
 
@@ -41,7 +41,7 @@ class Executor:
         claims: Claims,
         patience: Patience,
         vitals: Vitals | None = None,
-        check_report: CheckReport = let_pass,
+        check_report: CheckReport | None = None,
     ) -> None:
         self._tasks = tasks
         self._database = settings.database

@@ -24,7 +24,7 @@ from orbit_django.logs import redacting
 from orbit_django.outbox import Origin
 from orbit_django.protocol import SDK, Registration
 from orbit_django.tasks import Task
-from orbit_django.transports.base import Transport, deliveries_of
+from orbit_django.transports.base import Transport, checker_of, deliveries_of
 from orbit_django.transports.executions import Executions
 from orbit_django.worker import burst
 from orbit_django.worker.allowance import Allowance
@@ -169,7 +169,7 @@ class Worker:
                 claims=self._claims,
                 patience=patience,
                 vitals=self.vitals,
-                check_report=self._transport.check_report,
+                check_report=checker_of(self._transport),
             ),
             relay=self._relay,
             parking=Parking(settings.concurrency, self._clock, self._stop),
