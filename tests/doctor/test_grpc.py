@@ -1,6 +1,4 @@
-import hashlib
 import socket
-from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
@@ -14,21 +12,12 @@ from orbit_django.doctor import grpc as side
 from orbit_django.doctor.examination import examine
 from orbit_django.doctor.findings import Finding, Level
 from orbit_django.doctor.grpc import look_at_grpc
-from orbit_django.embedded.callers import read_identities
 from orbit_django.embedded.server import EmbeddedRuntime, server_context
 from orbit_django.embedded.views import workers_view
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.tasks import Registry
-from tests.processes import ListeningFaults
 from tests.transports.certificates import Authority
 from tests.worker.staging import WORKFLOWS
-
-IDENTITY = f"""
-[[worker]]
-id = "shop-1"
-token_sha256 = "{hashlib.sha256(b"wrk-IDENTITY").hexdigest()}"
-tasks = ["test.*"]
-"""
 
 
 def looked(runtime: EmbeddedRuntime | None = None, **settings: Any) -> dict[str, Finding]:
@@ -40,20 +29,6 @@ def looked(runtime: EmbeddedRuntime | None = None, **settings: Any) -> dict[str,
     assert all(finding.advice for finding in found if finding.level is Level.WRONG)
     assert len({finding.about for finding in found}) == len(found), "one line each"
     return {finding.about: finding for finding in found}
-
-
-@pytest.fixture
-def runtime() -> Iterator[EmbeddedRuntime]:
-    made = EmbeddedRuntime(
-        read(WORKFLOWS),
-        token="adm-SECRET",
-        worker_token="wrk-SECRET",
-        identities=read_identities(IDENTITY),
-        faults=ListeningFaults(),
-        grpc_port=0,
-    )
-    with made:
-        yield made
 
 
 def test_a_runtime_that_answers_and_a_token_that_it_accepts(runtime: EmbeddedRuntime) -> None:

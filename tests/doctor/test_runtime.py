@@ -1,5 +1,3 @@
-import hashlib
-from collections.abc import Iterator
 from email.utils import formatdate
 from pathlib import Path
 from time import time
@@ -11,39 +9,18 @@ from orbit_django.conf import OrbitSettings
 from orbit_django.contracts import read
 from orbit_django.doctor.findings import Finding, Level
 from orbit_django.doctor.runtime import look_at_runtime
-from orbit_django.embedded.callers import read_identities
 from orbit_django.embedded.server import EmbeddedRuntime
 from orbit_django.embedded.views import workers_view
-from tests.processes import ListeningFaults
 from tests.transports import wire
 from tests.transports.certificates import Authority
 from tests.worker.staging import WORKFLOWS
 
 UNKNOWN = '{"error": {"code": "UNKNOWN_SESSION", "message": "no"}}'
-IDENTITY = f"""
-[[worker]]
-id = "shop-1"
-token_sha256 = "{hashlib.sha256(b"wrk-IDENTITY").hexdigest()}"
-tasks = ["test.*"]
-"""
 
 
 def looked(**settings: Any) -> dict[str, Finding]:
     """Return what is found, by what it is about."""
     return {finding.about: finding for finding in look_at_runtime(OrbitSettings(**settings))}
-
-
-@pytest.fixture
-def runtime() -> Iterator[EmbeddedRuntime]:
-    made = EmbeddedRuntime(
-        read(WORKFLOWS),
-        token="adm-SECRET",
-        worker_token="wrk-SECRET",
-        identities=read_identities(IDENTITY),
-        faults=ListeningFaults(),
-    )
-    with made:
-        yield made
 
 
 def test_a_worker_token_and_an_admin_token(runtime: EmbeddedRuntime) -> None:

@@ -8,7 +8,7 @@ import pytest
 from orbit_django.embedded.weave.server import FREQUENT, ORDINARY, RARE, Limits
 from tests.embedded.waits import Background
 from tests.embedded.weave.scene import Scene, is_problem
-from tests.embedded.wire import Client
+from tests.embedded.wire import Client, Reply
 
 
 def beside(scene: Scene, limits: Limits) -> tuple[Client, threading.Event, threading.Event]:
@@ -24,9 +24,10 @@ def beside(scene: Scene, limits: Limits) -> tuple[Client, threading.Event, threa
     return Client(scene.weave.url), began, go_on
 
 
-def test_no_more_than_two_requests_execute_at_once(scene: Scene) -> None:
+def claimed_beside_another(scene: Scene, limits: Limits) -> Reply:
+    """Return what a claim is told while another one is held in the middle, which then succeeds."""
     scene.ready()
-    other, began, go_on = beside(scene, Limits(executing=1))
+    other, began, go_on = beside(scene, limits)
     body = {"worker_id": scene.worker_id, "limit": 1}
     first = Background(scene.post, "/tasks/claim", body, "worker", other)
     assert began.wait(10)
@@ -35,37 +36,27 @@ def test_no_more_than_two_requests_execute_at_once(scene: Scene) -> None:
 
     assert first.join().status == 200
     other.close()
+    return reply
+
+
+def test_no_more_than_two_requests_execute_at_once(scene: Scene) -> None:
+    reply = claimed_beside_another(scene, Limits(executing=1))
+
     assert is_problem(reply, 429, "WV-OPERATION-CAPACITY")
     assert reply.headers["retry-after"] == "1"
     assert (ORDINARY.executing, ORDINARY.bodies, ORDINARY.lock_seconds) == (2, 12, 0.25)
 
 
 def test_the_lock_of_a_project_is_waited_for_only_briefly(scene: Scene) -> None:
-    scene.ready()
-    other, began, go_on = beside(scene, Limits(lock_seconds=0.01))
-    body = {"worker_id": scene.worker_id, "limit": 1}
-    first = Background(scene.post, "/tasks/claim", body, "worker", other)
-    assert began.wait(10)
-    reply = scene.claim()
-    go_on.set()
+    reply = claimed_beside_another(scene, Limits(lock_seconds=0.01))
 
-    assert first.join().status == 200
-    other.close()
     assert is_problem(reply, 429, "WV-OPERATION-CAPACITY")
     assert "retry-after" not in reply.headers
 
 
 def test_no_more_than_twelve_bodies_are_held(scene: Scene) -> None:
-    scene.ready()
-    other, began, go_on = beside(scene, Limits(bodies=1))
-    body = {"worker_id": scene.worker_id, "limit": 1}
-    first = Background(scene.post, "/tasks/claim", body, "worker", other)
-    assert began.wait(10)
-    reply = scene.claim()
-    go_on.set()
+    reply = claimed_beside_another(scene, Limits(bodies=1))
 
-    assert first.join().status == 200
-    other.close()
     assert is_problem(reply, 429, "WV-REQUEST-CAPACITY")
     assert reply.headers["retry-after"] == "1"
 

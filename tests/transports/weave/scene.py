@@ -13,24 +13,17 @@ from orbit_django.embedded.weave.server import RARE, EmbeddedWeave
 from orbit_django.payloads import body_of, compact, encode_failure, failure_body
 from orbit_django.protocol import SDK, Assignment, Completion, Contract, Failure, Kind, Receipt, Registration
 from orbit_django.transports.weave import WeaveTransport
+from tests.embedded.weave.scene import MAIL
+from tests.embedded.weave.scene import capability as declared_capability
 from tests.embedded.wire import Client
 
-MAIL = "mail.send@1.0.0"
 DIGEST = "sha256:" + "b" * 64
 WAIT_MS = 3_000
 
 
 def capability(name: str = MAIL, **more: Any) -> dict[str, Any]:
-    task_type, version = name.split("@")
-    declared: dict[str, Any] = {
-        "taskType": task_type,
-        "taskVersion": version,
-        "inputSchema": {},
-        "outputSchema": {},
-        "sideEffect": "idempotency_key",
-        "timeoutSeconds": 600,
-    }
-    return declared | more
+    """Return a capability whose effects carry an idempotency key, unless it says otherwise."""
+    return declared_capability(name, **{"sideEffect": "idempotency_key"} | more)
 
 
 class Scene:
