@@ -2,8 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection, Iterator
+from contextlib import contextmanager
+
 from django.db import connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+from django.db.backends.signals import connection_created
 
 from orbit_django.dialects.base import Dialect
 from orbit_django.dialects.mysql import MysqlDialect
@@ -11,7 +15,7 @@ from orbit_django.dialects.postgresql import PostgresqlDialect
 from orbit_django.dialects.sqlite import SqliteDialect, is_queued
 from orbit_django.exceptions import ConfigurationError
 
-__all__ = ["DIALECTS", "Dialect", "dialect_of", "is_queued", "of_connection"]
+__all__ = ["DIALECTS", "Dialect", "dialect_of", "is_queued", "of_connection", "preparing"]
 
 DIALECTS: dict[str, type[Dialect]] = {
     "postgresql": PostgresqlDialect,
@@ -34,3 +38,18 @@ def of_connection(connection: BaseDatabaseWrapper) -> Dialect:
             f"database alias {connection.alias!r}: {connection.vendor} is not supported; "
             f"expected one of {', '.join(sorted(DIALECTS))}"
         ) from None
+
+
+@contextmanager
+def preparing(aliases: Collection[str]) -> Iterator[None]:
+    """Set up each connection to one of these databases that the process opens meanwhile."""
+
+    def prepare(connection: BaseDatabaseWrapper, **kwargs: object) -> None:
+        if connection.alias in aliases:
+            of_connection(connection).prepare()
+
+    connection_created.connect(prepare, weak=False)
+    try:
+        yield
+    finally:
+        connection_created.disconnect(prepare)

@@ -12,13 +12,11 @@ import threading
 from collections.abc import Iterable, Sequence
 
 from django.db import DatabaseError, InterfaceError, connections
-from django.db.backends.base.base import BaseDatabaseWrapper
-from django.db.backends.signals import connection_created
 
 from orbit_django.clock import Clock, SystemClock
 from orbit_django.conf import OrbitSettings
 from orbit_django.conf.options import RunOptions
-from orbit_django.dialects import is_queued, of_connection
+from orbit_django.dialects import is_queued, preparing
 from orbit_django.exceptions import RefusedError
 from orbit_django.logs import redacting
 from orbit_django.outbox import Origin
@@ -101,8 +99,7 @@ class Worker:
 
         A burst that nobody answered ends in order, and with 1 all the same.
         """
-        connection_created.connect(self._prepare, dispatch_uid="orbit_django.worker")
-        with redacting(self._settings.redact), watching_signals(self.stop):
+        with redacting(self._settings.redact), watching_signals(self.stop), preparing(self._aliases):
             helpers = [*self._pulses, *map(self._thread, self._side_rooms())]
             polls = [*map(self._thread, self._loops)]
             for thread in (*helpers, *polls):
@@ -211,11 +208,6 @@ class Worker:
     def _has_asked(self) -> bool:
         """Return whether more than a registration may be sent: one that is refused ends the worker with one line."""
         return self._session.has_asked
-
-    def _prepare(self, connection: BaseDatabaseWrapper, **kwargs: object) -> None:
-        """Set up each connection that this process opens to a database that holds records."""
-        if connection.alias in self._aliases:
-            of_connection(connection).prepare()
 
     def _turned_away(self, error: RefusedError) -> None:
         self.refusal = error

@@ -10,7 +10,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from django.conf import settings as project
-from django.db.backends.signals import connection_created
 
 from orbit_django import conf, task
 from orbit_django.contracts import read
@@ -198,7 +197,6 @@ class Scene(Observer, Watched):
         self.face.close()
         if self._runtime is not None:
             self._runtime.stop()
-        connection_created.disconnect(dispatch_uid="orbit_django.worker")
         wait_for(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith(LINGERING)])
 
 

@@ -145,7 +145,7 @@ def test_commands_within_other_text(block: Block) -> None:
 def test_commands_within_sentences(page: str) -> None:
     wrong = []
     for call in CALL.findall(text_of(page)):
-        name, *words = call.replace("…", "").split()
+        name, *words = call.partition("|")[0].replace("…", "").split()
         if name not in shells.get_commands():
             continue  # a module, a table, a fixture
         known = set(text_of_options(name))

@@ -5,7 +5,6 @@ import threading
 from collections.abc import Iterator
 
 import pytest
-from django.db.backends.signals import connection_created
 
 from orbit_django.clock import SystemClock
 from orbit_django.conf import OrbitSettings
@@ -60,7 +59,6 @@ def worker(runtime: EmbeddedRuntime) -> Iterator[Worker]:
     yield made
     made.stop()
     running.join(20)
-    connection_created.disconnect(dispatch_uid="orbit_django.worker")
     wait_for(lambda: not left(), 30)
     assert not running.is_alive()
 

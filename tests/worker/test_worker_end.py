@@ -39,6 +39,7 @@ def test_a_beat_on_its_way_ends_before_the_session_is_given_back() -> None:
         threading.Event().wait(0.3)
         order.append([name for name in transport.names() if name == "unregister"])
 
+    receivers = list(connection_created.receivers)
     transport.during["heartbeat"] = beat
     transport.script("register", Session("session-1", 1, 30_000))
     worker = Worker(OrbitSettings(concurrency=1), [task(print)], transport)
@@ -47,12 +48,12 @@ def test_a_beat_on_its_way_ends_before_the_session_is_given_back() -> None:
     assert beating.wait(10)
     worker.stop()
     running.join(10)
-    connection_created.disconnect(dispatch_uid="orbit_django.worker")
     wait_for(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("orbit-")])
 
     assert order != []
     assert [names for names in order if names] == [], "no beat ended after it"
     assert transport.names()[-1] == "unregister"
+    assert list(connection_created.receivers) == receivers, "other connections of the process are left alone again"
 
 
 @pytest.mark.promise("W2", "W5", "E7")

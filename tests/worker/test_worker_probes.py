@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from typing import NamedTuple
 
 import pytest
-from django.db.backends.signals import connection_created
 
 from orbit_django import outbox
 from orbit_django.clock import SystemClock
@@ -78,7 +77,6 @@ def watched(transactional_db: None) -> Iterator[Watched]:
     worker.stop()
     running.join(15)
     probes.close()
-    connection_created.disconnect(dispatch_uid="orbit_django.worker")
     wait_for(lambda: not [thread for thread in threading.enumerate() if thread.name.startswith("orbit-")])
 
 
