@@ -10,6 +10,7 @@ from orbit_django import outbox
 from orbit_django.clock import SystemClock
 from orbit_django.conf import OrbitSettings
 from orbit_django.context import TaskContext
+from orbit_django.dialects import dialect_of
 from orbit_django.protocol import Assignment, Contract
 from orbit_django.tasks import Task
 from orbit_django.worker.claims import Claims
@@ -33,6 +34,7 @@ class Desk:
         check_report: CheckReport | None = None,
         **said: Any,
     ) -> None:
+        dialect_of("default").prepare()  # as the connections of a worker are
         self.stop, self.halt = threading.Event(), threading.Event()
         self.runs = 0
         self._function = function

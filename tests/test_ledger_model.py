@@ -106,18 +106,18 @@ class Deliveries(RuleBasedStateMachine):
 
     def put_through(self, attempt: int, amount: int, redelivery: bool = False, *, is_crash: bool) -> Any:
         """Deliver; in a crash the process ends right before the outcome is committed."""
-        add = outbox.add
+        draft = outbox.draft
 
         def die(*args: Any, **kwargs: Any) -> Any:
             raise DeathError
 
-        outbox.add = die if is_crash else add
+        outbox.draft = die if is_crash else draft
         try:
             return self.desk.deliver({"amount": amount}, attempt=attempt, redelivery=redelivery)
         except DeathError:
             return None
         finally:
-            outbox.add = add
+            outbox.draft = draft
 
     def has_run(self, plan: str, attempt: int, amount: int, redelivery: bool) -> None:
         """Move the model on after a run."""

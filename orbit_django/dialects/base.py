@@ -108,13 +108,28 @@ class Dialect(ABC):
     def check_guard(self) -> models.Q | None:
         """Raise DatabaseError when the marked transaction has ended; return what the finish must demand as well."""
 
+    def can_commit_along(self) -> bool:
+        """Return whether a finish that is the last of its transaction would bring the COMMIT along."""
+        return False
+
+    def has_ended(self) -> bool:
+        """Return whether it is known without asking that the server has no transaction open: its COMMIT was refused."""
+        return False
+
     def finish_and_report(
-        self, record: IdempotencyRecord, changes: dict[str, Any], message: OutboxMessage, *, is_guarded: bool
+        self,
+        record: IdempotencyRecord,
+        changes: dict[str, Any],
+        message: OutboxMessage,
+        *,
+        is_guarded: bool,
+        is_last: bool = False,
     ) -> bool | None:
         """Change a record that runs under its owner, and insert the report, in one go; None where it takes several.
 
         Sets ``message.pk``. Returns False when the owner is another by now: then the caller has to roll back.
-        ``is_guarded`` is for a claim that lives and dies with the open transaction.
+        ``is_guarded`` is for a claim that lives and dies with the open transaction, ``is_last`` says that nothing but
+        its COMMIT follows; that may be done already when this returns True.
         """
         return None
 

@@ -42,7 +42,13 @@ class SavepointGuard(Dialect):
         return None
 
     def finish_and_report(
-        self, record: IdempotencyRecord, changes: dict[str, Any], message: OutboxMessage, *, is_guarded: bool
+        self,
+        record: IdempotencyRecord,
+        changes: dict[str, Any],
+        message: OutboxMessage,
+        *,
+        is_guarded: bool,
+        is_last: bool = False,
     ) -> bool | None:
         """Release the guard, change the record and insert the message, past Django's queries, which cost more."""
         message.record_id = record.pk

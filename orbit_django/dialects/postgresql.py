@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any, ClassVar
 
 from django.db import models
@@ -31,13 +33,20 @@ class PostgresqlDialect(Dialect):
         each other, so no other statement may insert records.
         """
         names, marks, values = self._claimed_columns(record, lease_seconds)
+        kept = self._kept() if lease_seconds is None else None
         sql = (
             f"INSERT INTO {table_of(self.connection)} ({', '.join(names)}) SELECT {', '.join(marks)} "
             "FROM (SELECT %s::varchar AS key OFFSET 0) AS wanted "
             f"WHERE pg_try_advisory_xact_lock(hashtextextended(wanted.key, {LOCK_SEED})) "
-            "ON CONFLICT DO NOTHING RETURNING id"
+            f"ON CONFLICT DO NOTHING RETURNING id{', ' + self._next_key() if kept else ''}"
         )
-        return self._insert_if_absent(sql, record, [*values, record.key_hash])
+        row = self._hot_row(sql, [*values, record.key_hash])
+        if row is None:
+            return Claimed.PRESENT
+        record.pk, *spare = row
+        if kept:
+            (kept.spare_key,) = spare
+        return Claimed.NEW
 
     def lock(self, key_hash: str) -> IdempotencyRecord | None:
         """Lock the row, skipping one that is locked."""
@@ -54,24 +63,58 @@ class PostgresqlDialect(Dialect):
         same = RawSQL(f"({SAME_TRANSACTION})", [], output_field=models.BooleanField())
         return models.Q(same)
 
+    def can_commit_along(self) -> bool:
+        """Return whether a finish now may go in one message with the COMMIT: a key for the report is there."""
+        wrapper, kept = self.connection, self._kept()
+        is_alone = len(wrapper.atomic_blocks) == 1 and wrapper.commit_on_exit and not wrapper.savepoint_ids
+        return is_alone and kept is not None and kept.spare_key is not None
+
     def finish_and_report(
-        self, record: IdempotencyRecord, changes: dict[str, Any], message: OutboxMessage, *, is_guarded: bool
+        self,
+        record: IdempotencyRecord,
+        changes: dict[str, Any],
+        message: OutboxMessage,
+        *,
+        is_guarded: bool,
+        is_last: bool = False,
     ) -> bool | None:
-        """Let the INSERT read the key that the UPDATE gives back: no row, no message."""
+        """Let the INSERT read the key that the UPDATE gives back: no row, no message.
+
+        With the COMMIT along nothing but its own answer comes back, so the message brings a key of its own, which is
+        missing when there is no row: the server refuses the INSERT and with it the COMMIT.
+        """
         message.record_id = record.pk
         names, marks, values = self._columns(message)
         sets, given = self._changes(record, changes)
         same = f" AND {SAME_TRANSACTION}" if is_guarded and not self.connection.savepoint_ids else ""
-        sql = (
+        finished = (
             f"WITH finished AS (UPDATE {table_of(self.connection)} SET {', '.join(sets)} "
             f"WHERE id = %s AND owner = %s AND status = 'running'{same} RETURNING id) "
-            f"INSERT INTO {self.connection.ops.quote_name(message._meta.db_table)} ({', '.join(names)}) "
-            f"SELECT {', '.join(marks)} FROM finished RETURNING id"
+            f"INSERT INTO {self.connection.ops.quote_name(message._meta.db_table)} "
         )
-        row = self._hot_row(sql, [*given, record.pk, record.owner, *values])
+        given += [record.pk, record.owner]
+        if is_last and self.can_commit_along():
+            brought = f"(id, {', '.join(names)}) SELECT (SELECT %s::bigint FROM finished), {', '.join(marks)}"
+            return self._finish_and_commit(message, finished + brought, given, values)
+        found = f"({', '.join(names)}) SELECT {', '.join(marks)} FROM finished RETURNING id"
+        row = self._hot_row(finished + found, [*given, *values])
         if row is not None:
             self._is_written(message, row[0])
         return row is not None
+
+    def _finish_and_commit(self, message: OutboxMessage, sql: str, given: list[Any], values: list[Any]) -> bool:
+        """Commit along with the last statement; Django's own COMMIT then finds nothing open and says nothing."""
+        kept: Prepared = self.connection.connection.orbit_prepared
+        with self._errors_of_kept():
+            is_committed = kept.run_and_commit(sql, [*given, kept.spare_key, *values])
+        if is_committed:
+            self._is_written(message, kept.take_spare_key())
+        return is_committed
+
+    def has_ended(self) -> bool:
+        """Look at what the driver was told last."""
+        kept = self._kept()
+        return kept is not None and kept.has_ended()
 
     def prepare(self) -> None:
         """Let the server notice within half a minute that this machine has vanished, and keep what every task says."""
@@ -94,25 +137,46 @@ class PostgresqlDialect(Dialect):
         if is_fit and not is_known and not is_decided and raw.info.backend_pid == backend_pid:
             raw.orbit_prepared = Prepared(self.connection.Database, raw)  # type: ignore[attr-defined]
 
-    def _hot_row(self, sql: str, values: list[Any]) -> tuple[Any, ...] | None:
-        """Run a kept statement, where no log and no wrapper of the project wants to see it; else say it in full.
+    def _kept(self) -> Prepared | None:
+        """Return the statements that the server keeps, where no log and no wrapper of the project wants to see them.
 
-        In full, too, from the moment that somebody removed the kept ones.
+        None, too, from the moment that somebody removed them.
         """
         wrapper = self.connection
-        prepared: Prepared | None = getattr(wrapper.connection, "orbit_prepared", None)
-        if prepared is None or wrapper.execute_wrappers or wrapper.queries_logged:
+        if wrapper.execute_wrappers or wrapper.queries_logged:
+            return None
+        return getattr(wrapper.connection, "orbit_prepared", None)
+
+    def _hot_row(self, sql: str, values: list[Any]) -> tuple[Any, ...] | None:
+        """Run a kept statement, or say it in full."""
+        kept = self._kept()
+        if kept is None:
             return super()._hot_row(sql, values)
+        with self._errors_of_kept():
+            return kept.run(sql, values)
+
+    @contextmanager
+    def _errors_of_kept(self) -> Iterator[None]:
+        """Look as Django does whether a statement may run; raise what comes of it in Django's words."""
+        wrapper = self.connection
         wrapper.validate_thread_sharing()
         wrapper.validate_no_broken_transaction()
         try:
             with wrapper.wrap_database_errors:
-                return prepared.run(sql, values)
+                yield
         except DatabaseError as error:
             if self.code_of(error) != UNPREPARED:
                 raise
             wrapper.connection.orbit_prepared = None
             raise OperationalError(*error.args) from error.__cause__  # it passes: the same again will do
+
+    def _next_key(self) -> str:
+        """Return an expression: a key for a message, where this role may take one; an INSERT alone asks for less."""
+        table = self.connection.ops.quote_name(OutboxMessage._meta.db_table).replace("'", "''")
+        return (
+            f"(SELECT nextval(keys) FROM pg_get_serial_sequence('{table}', 'id') AS keys "
+            "WHERE has_sequence_privilege(keys, 'USAGE'))"
+        )
 
     def max_connections(self) -> int | None:
         """Return how many connections are left to others than superusers."""

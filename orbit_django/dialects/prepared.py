@@ -1,18 +1,22 @@
 """Statements that the server of PostgreSQL keeps for a connection, and that are sent by the driver's lower half.
 
 Reading and planning a long statement costs the server more than running it, and so does every value that the driver
-looks at anew. What is here serves statements of our own alone, which give back one number or nothing.
+looks at anew. What is here serves statements of our own alone, which give back a row of numbers or nothing.
+
+The last statement of a transaction goes to the server with its COMMIT. The answer is the COMMIT's alone, so such a
+statement has to fail where it finds nothing, and takes the key of its row along instead of telling it.
 """
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from datetime import datetime
-from typing import Any
+from typing import Any, cast
 
 UNPREPARED = "26000"  # the server does not know the statement (any more)
 FIRST_USES = 16  # after so many uses a plan is made anew, then after four times as many, and so on
 MOST_USES = 1_024
+JOINT = b"\x1f"  # between values on their way into quotes
 
 
 @dataclass(slots=True)
@@ -33,20 +37,54 @@ class Prepared:
         self._quote = driver.pq.Escaping(raw.pgconn).escape_literal
         self._kept: dict[str, Kept] = {}
         self._count = 0
+        self.spare_key: int | None = None  # for the report of the next task that ends
         level = raw.isolation_level
         self._begin = b"BEGIN" if level is None else f"BEGIN ISOLATION LEVEL {level.name.replace('_', ' ')}".encode()
 
-    def run(self, sql: str, values: list[Any]) -> tuple[int] | None:
-        """Run a statement in the transaction that is open or due; return its one value; raise the driver's errors."""
-        link = self._raw.pgconn
-        texts = [self._text(value) for value in values]
-        name = self._name(sql)
-        if link.transaction_status == self._driver.pq.TransactionStatus.IDLE and not self._raw.autocommit:
-            quoted = b",".join([bytes(self._quote(text)) for text in texts])
-            result = self._demand(link.exec_(b"%b; EXECUTE %b(%b)" % (self._begin, name, quoted)))  # one way, not two
+    def run(self, sql: str, values: list[Any]) -> tuple[int | None, ...] | None:
+        """Run a statement in the transaction that is open or due; return its row; raise the driver's errors."""
+        link, name = self._raw.pgconn, self._name(sql)
+        if self._is_in(self._driver.pq.TransactionStatus.IDLE) and not self._raw.autocommit:
+            result = self._demand(link.exec_(b"%b; %b" % (self._begin, self._call(name, values))))  # one way, not two
         else:
-            result = self._demand(link.exec_prepared(name, texts))
-        return (int(result.get_value(0, 0)),) if result.ntuples else None
+            result = self._demand(link.exec_prepared(name, [self._text(value) for value in values]))
+        if not result.ntuples:
+            return None
+        found = [result.get_value(0, column) for column in range(result.nfields)]
+        return tuple([None if value is None else int(value) for value in found])
+
+    def run_and_commit(self, sql: str, values: list[Any]) -> bool:
+        """Run the last statement of the open transaction and commit; return False where none is open, or a broken one.
+
+        Raises the driver's errors: with the transaction still open when the statement was refused, with none open when
+        the COMMIT was, and when the connection was lost on the way nobody knows.
+        """
+        if not self._is_in(self._driver.pq.TransactionStatus.INTRANS):
+            return False
+        call = self._call(self._name(sql), values)
+        result = self._demand(self._raw.pgconn.exec_(call + b"; COMMIT"))
+        return bool(result.command_status == b"COMMIT")
+
+    def take_spare_key(self) -> int:
+        """Return the key that a row was given, which no other may have."""
+        key, self.spare_key = self.spare_key, None
+        return cast(int, key)
+
+    def has_ended(self) -> bool:
+        """Return whether no transaction is open on the server."""
+        return self._is_in(self._driver.pq.TransactionStatus.IDLE)
+
+    def _is_in(self, status: Any) -> bool:
+        return bool(self._raw.pgconn.transaction_status == status)
+
+    def _call(self, name: bytes, values: list[Any]) -> bytes:
+        """Return a call with its values quoted, all in one go where none of them needs more than that."""
+        texts = [self._text(value) for value in values]
+        joined = JOINT.join(texts)
+        if b"\\" in joined or joined.count(JOINT) >= len(texts):
+            return b"EXECUTE %b(%b)" % (name, b",".join([bytes(self._quote(text)) for text in texts]))
+        quoted = joined.replace(b"'", b"''").replace(JOINT, b"','")
+        return b"EXECUTE %b('%b')" % (name, quoted)
 
     def _name(self, sql: str) -> bytes:
         """Return the name of a statement, planned anew now and then.

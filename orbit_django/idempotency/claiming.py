@@ -89,11 +89,17 @@ def discount_run(key: Key) -> None:
 
 
 def finish(
-    claim: Claim, *, output: str | None = None, error: str | None = None, report: OutboxMessage | None = None
+    claim: Claim,
+    *,
+    output: str | None = None,
+    error: str | None = None,
+    report: OutboxMessage | None = None,
+    is_last: bool = False,
 ) -> IdempotencyRecord:
     """Store the outcome under the claim: the JSON text of a success, or of a failure's fields.
 
-    A ``report`` is inserted along, and has a key then, where the database can do both at once.
+    A ``report`` is inserted along, and has a key then, where the database can do both at once; ``is_last`` lets it be
+    committed in the same breath.
 
     Raises TransactionEndedError when the claim does not hold any more: the handler ended the transaction, or
     another owner has taken the key over; PayloadTooLargeError when the database does not take so much at once.
@@ -109,10 +115,10 @@ def finish(
     }
     dialect = dialect_of(claim.using)
     try:
-        is_written = _write_outcome(claim, dialect, changes, report)
+        is_written = _write_outcome(claim, dialect, changes, report, is_last=is_last)
     except DatabaseError as refusal:
-        if dialect.is_connection_lost(refusal) or dialect.is_transient(refusal):
-            raise
+        if dialect.is_connection_lost(refusal) or dialect.is_transient(refusal) or dialect.has_ended():
+            raise  # the last for what only the COMMIT finds out
         if dialect.is_too_large(refusal):
             raise PayloadTooLargeError(len(output or error or "")) from refusal
         raise TransactionEndedError(ENDED) from refusal
@@ -130,10 +136,13 @@ ENDED = (
 )
 
 
-def _write_outcome(claim: Claim, dialect: Dialect, changes: dict[str, Any], report: OutboxMessage | None) -> bool:
+def _write_outcome(
+    claim: Claim, dialect: Dialect, changes: dict[str, Any], report: OutboxMessage | None, *, is_last: bool
+) -> bool:
     """Write it as long as the claim holds; return whether it did."""
     if report is not None:
-        done = dialect.finish_and_report(claim.record, changes, report, is_guarded=not claim.is_leased)
+        traits = {"is_guarded": not claim.is_leased, "is_last": is_last}
+        done = dialect.finish_and_report(claim.record, changes, report, **traits)
         if done is not None:
             return done
     rows = IdempotencyRecord.objects.using(claim.using).running().filter(pk=claim.record.pk, owner=claim.owner)

@@ -28,7 +28,7 @@ class Phase(IntEnum):
     CLAIM = 1  # the handler has not run
     HANDLER = 2
     FINISH = 3  # the handler has ended, nothing of the user's runs any more
-    COMMIT = 4
+    COMMIT = 4  # from here on nobody knows what a lost connection leaves behind
 
 
 class Enclosure:
@@ -62,7 +62,7 @@ class Enclosure:
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
     ) -> None:
         """Commit, or roll back on an error; raise TransactionEndedError for a commit that was none."""
-        is_finished = kind is None and self.phase is Phase.FINISH
+        is_finished = kind is None and self.phase >= Phase.FINISH
         if kind is None:
             self.phase = Phase.COMMIT
         self._restore()
@@ -100,7 +100,8 @@ class Enclosure:
         if self._is_outermost:
             self._hooks, connection.run_on_commit = connection.run_on_commit, []
             transaction.on_commit(self._committed, using=self._using)
-        self.phase = Phase.FINISH
+        is_close = self._is_outermost and dialect_of(self._using).can_commit_along()
+        self.phase = Phase.COMMIT if is_close else Phase.FINISH
 
     def _abandon(self) -> None:
         """Get rid of what the handler left open; inside somebody else's transaction the connection has to stay."""

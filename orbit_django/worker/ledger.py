@@ -81,17 +81,23 @@ class Ledger:
         return outbox.append(delivery.assignment, self.origin, using=delivery.using, record=record, error=error)
 
     def store(
-        self, delivery: Delivery, claim: Claim, *, output: str | None = None, error: str | None = None
+        self,
+        delivery: Delivery,
+        claim: Claim,
+        *,
+        output: str | None = None,
+        error: str | None = None,
+        is_last: bool = False,
     ) -> OutboxMessage:
-        """Store an outcome and its report in the open transaction."""
+        """Store an outcome and its report in the open transaction, of which they may be said to be the last."""
         report = outbox.draft(delivery.assignment, self.origin, using=delivery.using, error=error)
-        record = idempotency.finish(claim, output=output, error=error, report=report)
+        record = idempotency.finish(claim, output=output, error=error, report=report, is_last=is_last)
         return outbox.add(report, record, delivery.using)
 
     def succeed(self, delivery: Delivery, claim: Claim, output: str) -> Result:
-        """Store a success; raise HandlerError when it is too large for the database."""
+        """Store a success, and let the transaction end with it; raise HandlerError when it is too large to keep."""
         try:
-            return self.store(delivery, claim, output=output)
+            return self.store(delivery, claim, output=output, is_last=True)
         except PayloadTooLargeError as error:
             raise HandlerError from error
 

@@ -53,6 +53,7 @@ def arm(step: str) -> None:
         "executor": (atomic.AtomicRun, "run", before),
         "idempotency": (idempotency, "begin", after),
         "handler": (ledger, "invoke", after),
+        "report": (outbox, "draft", after),
         "outbox": (outbox, "add", after),
         "relay": (binding, "send", before),
         "receipt": (binding, "send", after),

@@ -69,7 +69,6 @@ def test_a_plan_of_a_tiny_table_does_not_outlive_its_growth(dialect: PostgresqlD
 
 
 def test_a_log_shows_what_was_said_with_its_values(dialect: PostgresqlDialect) -> None:
-    dialect.prepare()
     desk = Desk(charge)
     deliver(desk, "a")
     with CaptureQueriesContext(connection) as captured:
@@ -86,15 +85,18 @@ def test_wrappers_of_a_project_see_every_statement(dialect: PostgresqlDialect) -
         said.append(sql.split(maxsplit=1)[0])
         return execute(sql, params, many, context)
 
-    dialect.prepare()
+    desk = Desk(charge)
     with connection.execute_wrapper(note):
-        deliver(Desk(charge), "a")
+        deliver(desk, "a")
     assert said == ["INSERT", "INSERT", "WITH"]
 
 
 def test_a_connection_through_a_pooler_keeps_none(dialect: PostgresqlDialect) -> None:
+    desk = Desk(charge)
+    connection.close()
+    connection.ensure_connection()
     dialect.keep_statements(connection.connection.info.backend_pid + 1)
-    deliver(Desk(charge), "a", "b")
+    deliver(desk, "a", "b")
     assert kept() == []
 
 
@@ -103,13 +105,11 @@ def test_a_project_decides_otherwise(
     dialect: PostgresqlDialect, monkeypatch: pytest.MonkeyPatch, decided: int | None
 ) -> None:
     monkeypatch.setitem(connection.settings_dict, "OPTIONS", {"prepare_threshold": decided})
-    dialect.prepare()
     deliver(Desk(charge), "a", "b")
     assert kept() == []
 
 
 def test_another_connection_of_the_thread_keeps_its_own(dialect: PostgresqlDialect) -> None:
-    dialect.prepare()
     desk = Desk(charge)
     deliver(desk, "a")
     connection.close()
@@ -140,7 +140,6 @@ def test_statements_that_somebody_removed_are_said_in_full(dialect: PostgresqlDi
 
 
 def test_statements_removed_between_two_tasks_cost_no_run(dialect: PostgresqlDialect) -> None:
-    dialect.prepare()
     desk = Desk(charge)
     deliver(desk, "a")
     connection.connection.pgconn.exec_(b"DEALLOCATE ALL")
