@@ -1,4 +1,4 @@
-"""The page that compares: each mark of our own has a test behind it that exists, or a page that says why not."""
+"""The page that compares: a test behind each mark of our own, or a page that says why not; sources for the others."""
 
 import ast
 import re
@@ -8,7 +8,7 @@ import pytest
 from tests.docs.pages import ROOT, text_of
 
 PAGE = text_of("docs/comparison.md")
-MARKS = {"yes", "partly", "\N{EN DASH}", "?", "n/a"}
+MARKS = {"yes", "partly", "\N{EN DASH}", "n/a"}
 BEHIND = PAGE.index("## Behind our marks")
 
 
@@ -48,7 +48,19 @@ def test_a_test_that_is_named_exists(name: str) -> None:
     assert function in tests if function else any(each.startswith("test_") for each in tests)
 
 
-def test_each_system_is_led_to_where_it_was_read() -> None:
+@pytest.mark.parametrize("part", PARTS, ids=lambda part: part[0].strip("# "))
+def test_a_system_with_a_qualified_mark_has_a_note_with_a_source(part) -> None:
+    text = PAGE[PAGE.index(f"\n{part[0]}\n") : PAGE.index(f"\n{part[1]}")]
+    head, *marks = rows(text)
+    notes = dict(re.findall(r"^- \*\*([^*]+?)\.?\*\*(.*(?:\n  .*)*)", text, re.MULTILINE))
+    qualified = {head[at].capitalize() for row in marks for at in range(2, len(row)) if row[at] == "partly"}
+    sourced = {name.capitalize() for name, note in notes.items() if "](https://" in note}
+    assert qualified
+    assert sorted(qualified - sourced) == []
+
+
+def test_each_system_is_led_to_where_it_was_read_and_in_which_version() -> None:
     systems = {cell for part in PARTS for cell in rows(PAGE[PAGE.index(part[0]) :])[0][2:]} - {"outbox packages"}
     read = PAGE[PAGE.index("## Where this was read") :].replace("Django's tasks", "Django tasks")
     assert [system for system in sorted(systems) if f"[{system}](https://" not in read] == []
+    assert [row for row in rows(read)[1:] if not re.search(r" \d+(\.\d+)+$", row[-1])] == []
