@@ -15,7 +15,7 @@ from typing import Any, Self
 
 from django.db import connections, transaction
 
-from orbit_django.dialects import dialect_of
+from orbit_django.dialects import of_connection
 from orbit_django.exceptions import TransactionEndedError
 from orbit_django.worker import housekeeping
 
@@ -46,7 +46,7 @@ class Enclosure:
         """Open the transaction."""
         connection = self._connection = connections[self._using]
         self._is_outermost = not connection.in_atomic_block
-        turn = dialect_of(self._using).writing()
+        turn = of_connection(connection).writing()
         turn.__enter__()
         try:
             opened = transaction.atomic(self._using)
@@ -76,7 +76,7 @@ class Enclosure:
 
     def hand_over(self) -> None:
         """Let the handler run."""
-        self._blocks = list(connections[self._using].atomic_blocks)
+        self._blocks = list(self._connection.atomic_blocks)
         self.phase = Phase.HANDLER
 
     def take_back(self) -> None:
@@ -99,8 +99,8 @@ class Enclosure:
             )
         if self._is_outermost:
             self._hooks, connection.run_on_commit = connection.run_on_commit, []
-            transaction.on_commit(self._committed, using=self._using)
-        is_close = self._is_outermost and dialect_of(self._using).can_commit_along()
+            connection.on_commit(self._committed)
+        is_close = self._is_outermost and of_connection(connection).can_commit_along()
         self.phase = Phase.COMMIT if is_close else Phase.FINISH
 
     def _abandon(self) -> None:
