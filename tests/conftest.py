@@ -8,6 +8,7 @@ from typing import Any
 import pytest
 from pytest_django.plugin import DjangoDbBlocker
 
+from orbit_django.redaction import MET, TokenMemory
 from tests import databases
 
 TERMINATE = "SELECT pg_terminate_backend(pid) FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
@@ -24,6 +25,13 @@ def django_db_setup(django_db_setup: None, django_db_blocker: DjangoDbBlocker) -
         if connection.vendor == "postgresql" and is_ours:
             with django_db_blocker.unblock(), connection._nodb_cursor() as cursor:
                 cursor.execute(TERMINATE, [connection.settings_dict["NAME"]])
+
+
+@pytest.fixture(autouse=True)
+def tokens_met(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Let no token of another test be taken out of this one's texts: some are words."""
+    for name, value in vars(TokenMemory()).items():
+        monkeypatch.setattr(MET, name, value)
 
 
 @pytest.fixture

@@ -81,14 +81,6 @@ def check(distant: World, name: str) -> None:
 @pytest.mark.skipif(databases.chosen() != "sqlite", reason="only a file has a reader that holds up a COMMIT")
 @pytest.mark.promise("E6")
 def test_a_commit_that_a_reader_holds_up_is_known_to_be_undone_and_run_again() -> None:
-    wait_until_alone()
-    with connection.cursor() as cursor:
-        cursor.execute("PRAGMA journal_mode=DELETE")
-        cursor.execute("PRAGMA busy_timeout=50")
-    reader = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
-    reader.execute("BEGIN")
-    reader.execute("SELECT count(*) FROM testapp_charge").fetchone()
-
     def handler(input, ctx):
         if desk.runs == 2:
             reader.close()
@@ -96,6 +88,13 @@ def test_a_commit_that_a_reader_holds_up_is_known_to_be_undone_and_run_again() -
         return {"run": desk.runs}
 
     desk = Desk(handler)
+    wait_until_alone()
+    with connection.cursor() as cursor:
+        cursor.execute("PRAGMA journal_mode=DELETE")
+        cursor.execute("PRAGMA busy_timeout=50")
+    reader = sqlite3.connect(connection.settings_dict["NAME"], isolation_level=None)
+    reader.execute("BEGIN")
+    reader.execute("SELECT count(*) FROM testapp_charge").fetchone()
     result = desk.deliver()
     assert desk.runs == 2
     assert isinstance(result, OutboxMessage)
