@@ -155,6 +155,12 @@ def test_e006_and_w003_handlers_and_contracts_that_differ(orbit_file: Path, monk
     assert all(each[2] for each in told())
 
 
+def test_beside_a_module_that_cannot_be_imported_no_handler_is_called_missing(orbit_file: Path, found) -> None:
+    assert [each[0] for each in told()] == ["orbit_django.W005"]
+    found.faults.append("shop.tasks_orbit: ImportError")
+    assert [each[0] for each in told()] == ["orbit_django.E003"]
+
+
 def test_differences_do_not_stop_a_migration(orbit_file: Path, monkeypatch) -> None:
     monkeypatch.setattr(sys, "argv", ["manage.py", "migrate"])
     orbit_file.write_text("task", encoding="utf-8")

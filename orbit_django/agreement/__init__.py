@@ -3,8 +3,8 @@
 Nothing here reaches a table or the network, and nothing raises for what a project has written.
 """
 
-from orbit_django.agreement.comparison import Difference, compare
+from orbit_django.agreement.comparison import NO_HANDLER, Difference, compare
 from orbit_django.agreement.stubs import stubs
 from orbit_django.agreement.workers import Served, served
 
-__all__ = ["Difference", "Served", "compare", "served", "stubs"]
+__all__ = ["NO_HANDLER", "Difference", "Served", "compare", "served", "stubs"]

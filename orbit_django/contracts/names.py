@@ -15,7 +15,19 @@ def instead(name: str, known: Iterable[str]) -> str:
         return "; there is none"
     shown = ", ".join(f"`{known}`" for known in names[:_MOST])
     listed = f"known are {shown}" + (f" and {len(names) - _MOST} more" if len(names) > _MOST else "")
-    close = difflib.get_close_matches(name, names, n=1)
-    if not close:
+    if not (close := likely(name, names)):
         return f"; {listed}"
-    return f"; did you mean `{close[0]}`?" + (f" ({listed})" if len(names) > 1 else "")
+    return f"; did you mean `{close}`?" + (f" ({listed})" if len(names) > 1 else "")
+
+
+def likely(name: str, known: Iterable[str]) -> str:
+    """Return the known name that was probably meant, or "".
+
+    Names of one family begin alike, so the part behind the last dot has to be similar by itself.
+    """
+    close = difflib.get_close_matches(name, list(known), n=_MOST)
+    return next((each for each in close if difflib.get_close_matches(_last(name), [_last(each)])), "")
+
+
+def _last(name: str) -> str:
+    return name.rpartition(".")[2]

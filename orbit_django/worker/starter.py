@@ -23,7 +23,7 @@ logger = logging.getLogger(__name__)
 
 CALL_SECONDS = 10.0  # less than a sender's hold
 LOOK_SECONDS = 2.0  # an idle starter asks the database this often; with the looks of the relay less than once a second
-NEVER_SECONDS = 3_600.0
+BYSTANDER_SECONDS = 60.0  # without the admin token nothing is sent, and people are told soon enough
 PASSING_STATUSES = (408, 425, 429)  # refusals that time heals
 LOGGED_TRIES = (1, 10, 100, 1000)
 
@@ -120,12 +120,13 @@ class Starter:
 
 
 class Bystander:
-    """What a process without TOKEN does about starts: it warns once of those that wait, and leaves them alone."""
+    """What a process without TOKEN does about starts: it warns of those that wait, and leaves them alone."""
 
     name = "starter"
 
     def __init__(self, aliases: Iterable[str], *, gate: DatabaseGate) -> None:
-        self._unseen = set(aliases)
+        self._aliases = sorted(aliases)
+        self._waiting: set[str] = set()  # aliases of which was warned
         self._gate = gate
 
     def has_pending(self) -> bool:
@@ -133,23 +134,28 @@ class Bystander:
         return False
 
     def step(self) -> float:
-        """Look once at each alias; after that, ask the database nothing."""
+        """Look at each alias now and then; warn once, until none waits any more."""
         if not self._gate.is_open:
             return LOOK_SECONDS
-        for using in sorted(self._unseen):
+        wait = BYSTANDER_SECONDS
+        for using in self._aliases:
             try:
                 count = starts.pending_count(using)
             except (DatabaseError, InterfaceError) as error:
                 _lost(using, error)
+                wait = LOOK_SECONDS
                 continue
-            self._unseen.discard(using)
-            housekeeping.discard(using)  # nothing more is asked of it
-            if count:
-                logger.warning(
-                    "starts of workflows wait for a process with the admin token: set TOKEN",
-                    extra={"alias": using, "waiting": count},
-                )
-        return LOOK_SECONDS if self._unseen else NEVER_SECONDS
+            housekeeping.discard(using)  # it would idle for longer than some databases let it
+            self._tell(using, count)
+        return wait
+
+    def _tell(self, using: str, count: int) -> None:
+        if not count:
+            self._waiting.discard(using)
+        elif using not in self._waiting:
+            self._waiting.add(using)
+            extra = {"alias": using, "waiting": count}
+            logger.warning("starts of workflows wait for a process with the admin token: set TOKEN", extra=extra)
 
 
 def _lost(using: str, error: Exception) -> None:

@@ -9,6 +9,13 @@ from orbit_django.contracts.names import instead
         ("Lent", [], "; there is none"),
         ("Lent", ["Lend"], "; did you mean `Lend`?"),
         ("Lent", ["Lend", "Greet"], "; did you mean `Lend`? (known are `Greet`, `Lend`)"),
+        ("shop.refund", ["shop.charge"], "; known are `shop.charge`"),
+        (
+            "shop.chrage",
+            ["shop.ship", "shop.charge"],
+            "; did you mean `shop.charge`? (known are `shop.charge`, `shop.ship`)",
+        ),
+        ("shops.charge", ["shop.charge"], "; did you mean `shop.charge`?"),
         ("Zzz", ["Lend", "Greet", "Lend"], "; known are `Greet`, `Lend`"),
     ],
 )

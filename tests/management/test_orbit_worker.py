@@ -191,6 +191,11 @@ def test_check_compares_with_the_contracts(project, start, mistake, tmp_path: Pa
     assert (code, out.count("ready to start")) == (0, 1)
     assert err == "W004 shop.pay: the handler is of version 1.0.0, CONTRACTS declares 2.0.0\n"
 
+    file.write_text('task "shop.pay" { version "1.0.0" }\ntask "shop.ship" { version "1.0.0" }', encoding="utf-8")
+    assert start("--check")[2] == f"W005 {file}:2:6: shop.ship 1.0.0 has no handler in this project\n"
+    project.SILENCED_SYSTEM_CHECKS = ["orbit_django.W005"]
+    assert start("--check")[2] == ""
+
     file.write_text('task "shop.pay" { version "1.0.0" output { paid: Int } }', encoding="utf-8")
     pay.__annotations__["return"] = None
     try:

@@ -9,11 +9,13 @@ from collections.abc import Sequence
 from http import HTTPStatus
 from typing import Any
 
+from django.conf import settings as project
 from django.core.checks import WARNING, run_checks
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
 from orbit_django import checks, conf
+from orbit_django.agreement import NO_HANDLER
 from orbit_django.conf import OrbitSettings
 from orbit_django.conf.options import RunOptions, read_options
 from orbit_django.exceptions import ConfigurationError, RefusedError
@@ -158,12 +160,16 @@ class Command(BaseCommand):
             return supervisor.run()
 
     def _compare(self, settings: OrbitSettings, tasks: Sequence[Task]) -> None:
-        """Tell in what the tasks differ from CONTRACTS; raise ConfigurationError where none of them could succeed."""
-        names = {task.contract.task_name for task in tasks}
+        """Tell in what the tasks differ from CONTRACTS; raise ConfigurationError where none of them could succeed.
+
+        What nobody serves is told by a worker that serves all there is.
+        """
+        names, is_whole = {task.contract.task_name for task in tasks}, len(tasks) == len(registry)
         for each in checks.differences(settings, registry):
-            if each.is_wrong and each.task_name in names:
+            is_about = each.task_name in names or (is_whole and each.code == NO_HANDLER)
+            if is_about and each.is_wrong:
                 raise ConfigurationError(each.text)
-            if each.task_name in names:
+            if is_about and f"orbit_django.{each.code}" not in project.SILENCED_SYSTEM_CHECKS:
                 self.stderr.write(f"{each.code} {each.text}", self.style.WARNING)
 
     def _warn_of_checks(self) -> None:
