@@ -237,8 +237,12 @@ class Dialect(ABC):
                 values.extend(value.params)
             else:
                 marks.append(mark)
-                values.append(field.get_db_prep_save(value, self.connection))
+                values.append(self._adapted(value, field))
         return names, marks, values
+
+    def _adapted(self, value: Any, field: models.Field[Any, Any]) -> Any:
+        """Return a value as the driver takes it."""
+        return field.get_db_prep_save(value, self.connection)
 
     def _changes(self, record: IdempotencyRecord, changes: dict[str, Any]) -> tuple[list[str], list[Any]]:
         """Return the assignments of an UPDATE, and their values."""
@@ -249,7 +253,7 @@ class Dialect(ABC):
             value = changes[column.attname]
             sets.append(f"{column.name} = {'NULL' if value is None else '%s'}")
             if value is not None:
-                values.append(column.field.get_db_prep_save(value, self.connection))
+                values.append(self._adapted(value, column.field))
         return sets, values
 
     def _layout(self, model: type[models.Model]) -> list[Column]:

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
-from typing import Any, ClassVar
+from collections.abc import Callable
+from datetime import datetime
+from typing import Any, ClassVar, TypeVar
 
 from django.db import models
 from django.db.models.expressions import RawSQL
@@ -13,6 +13,8 @@ from django.db.utils import DatabaseError, OperationalError
 from orbit_django.dialects.base import Claimed, Dialect, table_of
 from orbit_django.dialects.prepared import UNPREPARED, Prepared
 from orbit_django.models import IdempotencyRecord, OutboxMessage
+
+T = TypeVar("T")
 
 SAME_TRANSACTION = "xmin = pg_current_xact_id()::xid"  # the open one wrote the row
 POOL_SIZE = 4  # of psycopg's pool, when nothing is said
@@ -105,8 +107,7 @@ class PostgresqlDialect(Dialect):
     def _finish_and_commit(self, message: OutboxMessage, sql: str, given: list[Any], values: list[Any]) -> bool:
         """Commit along with the last statement; Django's own COMMIT then finds nothing open and says nothing."""
         kept: Prepared = self.connection.connection.orbit_prepared
-        with self._errors_of_kept():
-            is_committed = kept.run_and_commit(sql, [*given, kept.spare_key, *values])
+        is_committed = self._through(kept.run_and_commit, sql, [*given, kept.spare_key, *values])
         if is_committed:
             self._is_written(message, kept.take_spare_key())
         return is_committed
@@ -152,23 +153,25 @@ class PostgresqlDialect(Dialect):
         kept = self._kept()
         if kept is None:
             return super()._hot_row(sql, values)
-        with self._errors_of_kept():
-            return kept.run(sql, values)
+        return self._through(kept.run, sql, values)
 
-    @contextmanager
-    def _errors_of_kept(self) -> Iterator[None]:
+    def _through(self, run: Callable[[str, list[Any]], T], sql: str, values: list[Any]) -> T:
         """Look as Django does whether a statement may run; raise what comes of it in Django's words."""
         wrapper = self.connection
         wrapper.validate_thread_sharing()
         wrapper.validate_no_broken_transaction()
         try:
             with wrapper.wrap_database_errors:
-                yield
+                return run(sql, values)
         except DatabaseError as error:
             if self.code_of(error) != UNPREPARED:
                 raise
             wrapper.connection.orbit_prepared = None
             raise OperationalError(*error.args) from error.__cause__  # it passes: the same again will do
+
+    def _adapted(self, value: Any, field: models.Field[Any, Any]) -> Any:
+        """Spare the fields a look at a moment: the driver takes any, and reads a naive one as Django has told it to."""
+        return value if isinstance(value, datetime) else super()._adapted(value, field)
 
     def _next_key(self) -> str:
         """Return an expression: a key for a message, where this role may take one; an INSERT alone asks for less."""

@@ -10,7 +10,6 @@ statement has to fail where it finds nothing, and takes the key of its row along
 from __future__ import annotations
 
 from dataclasses import dataclass
-from datetime import datetime
 from typing import Any, cast
 
 UNPREPARED = "26000"  # the server does not know the statement (any more)
@@ -47,7 +46,7 @@ class Prepared:
         if self._is_in(self._driver.pq.TransactionStatus.IDLE) and not self._raw.autocommit:
             result = self._demand(link.exec_(b"%b; %b" % (self._begin, self._call(name, values))))  # one way, not two
         else:
-            result = self._demand(link.exec_prepared(name, [self._text(value) for value in values]))
+            result = self._demand(link.exec_prepared(name, self._texts(values)))
         if not result.ntuples:
             return None
         found = [result.get_value(0, column) for column in range(result.nfields)]
@@ -79,7 +78,7 @@ class Prepared:
 
     def _call(self, name: bytes, values: list[Any]) -> bytes:
         """Return a call with its values quoted, all in one go where none of them needs more than that."""
-        texts = [self._text(value) for value in values]
+        texts = self._texts(values)
         joined = JOINT.join(texts)
         if b"\\" in joined or joined.count(JOINT) >= len(texts):
             return b"EXECUTE %b(%b)" % (name, b",".join([bytes(self._quote(text)) for text in texts]))
@@ -119,10 +118,14 @@ class Prepared:
             raise self._driver.OperationalError(result.error_message.decode(errors="replace"))
         raise self._driver.errors.error_from_result(result)
 
-    def _text(self, value: Any) -> bytes:
-        """Return a value as the server reads it, for which U+0000 would be the end."""
-        if isinstance(value, str):
-            if "\x00" in value:
-                raise self._driver.DataError("a text of PostgreSQL cannot contain U+0000")
-            return value.encode()
-        return value.isoformat().encode() if isinstance(value, datetime) else b"%d" % value
+    def _texts(self, values: list[Any]) -> list[bytes]:
+        """Return values as the server reads them; U+0000 would be the end of a text."""
+        texts = []
+        for value in values:
+            if isinstance(value, str):
+                texts.append(value.encode())
+            else:
+                texts.append(b"%d" % value if isinstance(value, int) else value.isoformat().encode())
+        if b"\x00" in b"".join(texts):
+            raise self._driver.DataError("a text of PostgreSQL cannot contain U+0000")
+        return texts
