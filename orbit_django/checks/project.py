@@ -72,13 +72,11 @@ def check_contracts(databases: Sequence[str] | None = None, **kwargs: Any) -> li
             "Correct the file, or the setting CONTRACTS that names it. `docs/reference/contracts.md` is the language."
         )
         return [checks.CheckMessage(level, str(error), hint=hint, id="orbit_django.E005")]
-    hidden = NO_HANDLER if registry.faults else ""  # what could not be imported may have it: E003
     return [
         checks.CheckMessage(
             level if each.is_wrong else checks.WARNING, each.text, hint=each.advice, id=f"orbit_django.{each.code}"
         )
         for each in found
-        if each.code != hidden
     ]
 
 
@@ -105,8 +103,13 @@ def check_starts(**kwargs: Any) -> list[checks.CheckMessage]:
 
 
 def differences(settings: conf.OrbitSettings, tasks: Iterable[Task]) -> list[Difference]:
-    """Return in what handlers and the files of CONTRACTS differ; raise ConfigurationError for a file that is wrong."""
-    return compare(tasks, contracts.load(settings.contracts), settings.runtime)
+    """Return in what handlers and the files of CONTRACTS differ; raise ConfigurationError for a file that is wrong.
+
+    No handler is called missing while one could not be registered (E003): that may be it.
+    """
+    hidden = NO_HANDLER if registry.faults else ""
+    found = compare(tasks, contracts.load(settings.contracts), settings.runtime)
+    return [each for each in found if each.code != hidden]
 
 
 def handler_faults(tasks: Iterable[Task]) -> list[str]:

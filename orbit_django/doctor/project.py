@@ -60,7 +60,7 @@ def look_at_contracts(settings: OrbitSettings, found: Registry) -> Iterator[Find
     for each in differences:
         tell = wrong if each.is_wrong else note
         yield tell("contracts", f"{each.code} {each.text}", each.advice)
-    if not differences:
+    if not differences and not found.faults:
         yield ok("contracts", "handlers and CONTRACTS agree")
 
 

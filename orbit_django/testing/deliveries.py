@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
-from difflib import get_close_matches
 from typing import Any
 from uuid import uuid4
 
 from django.db import DEFAULT_DB_ALIAS, connections
 
+from orbit_django.contracts.names import likely
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.payloads import plain
@@ -30,8 +30,8 @@ def find_task(name: str, version: str | None = None) -> Task:
         versions = ", ".join(task.contract.contract_version for task in named)
         raise LookupError(f"{name} has handlers of the versions {versions}; say which by contract_version=")
     known = sorted({task.contract.task_name for task in registry})
-    close = get_close_matches(name, known, n=1)
-    hint = f"did you mean {close[0]!r}?" if close else f"known are: {', '.join(known) or 'none'}"
+    close = likely(name, known)
+    hint = f"did you mean {close!r}?" if close else f"known are: {', '.join(known) or 'none'}"
     raise LookupError(f"no tasks_orbit.py has a handler for {name!r}; {hint}")
 
 

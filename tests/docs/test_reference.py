@@ -63,7 +63,8 @@ def test_codes() -> None:
 
 
 def test_checks() -> None:
-    sources = (ROOT / "orbit_django" / "checks.py").read_text(encoding="utf-8") + inspect.getsource(comparison)
+    modules = sorted((ROOT / "orbit_django" / "checks").glob("*.py"))
+    sources = inspect.getsource(comparison) + "".join(each.read_text(encoding="utf-8") for each in modules)
     used = {f"orbit_django.{name}" for name in re.findall(r"(?<![A-Z])[EW]0\d\d\b", sources)}
     assert sorted(first_names("docs/reference/checks.md")) == sorted(used)
 

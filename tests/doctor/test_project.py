@@ -70,6 +70,17 @@ def test_handlers_that_differ_from_their_contracts(monkeypatch: pytest.MonkeyPat
         assert (found.level, found.text.startswith(told)) == (level, True), found
 
 
+def test_beside_a_handler_that_cannot_be_served_nothing_is_called_missing_nor_agreed(monkeypatch, tmp_path) -> None:
+    monkeypatch.setattr(registry, "_tasks", {})
+    file = tmp_path / "shop.orbit"
+    file.write_text('task "shop.pay" { version "1.0.0" }', encoding="utf-8")
+    settings = OrbitSettings(contracts=(str(file),))
+    (found,) = look_at_contracts(settings, registry)
+    assert found.text.startswith("W005 ")
+    monkeypatch.setattr(registry, "faults", ["shop.tasks_orbit: ImportError"])
+    assert list(look_at_contracts(settings, registry)) == []
+
+
 def test_the_end_of_a_certificate_is_what_openssl_says(authority: Authority, tmp_path: Path) -> None:
     certificate, _ = authority.issue("client")
     end = expiry_of(certificate.read_text())

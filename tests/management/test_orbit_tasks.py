@@ -200,3 +200,10 @@ def test_nothing_to_write_and_files_that_are_not_there_are_mistakes(tmp_path: Pa
         with pytest.raises(CommandError, match=text) as caught:
             call_command("orbit_tasks", "--stubs", *arguments)
         assert caught.value.returncode == 2
+
+
+def test_no_handler_is_called_missing_beside_one_that_cannot_be_served(tmp_path: Path) -> None:
+    (tmp_path / "pay.orbit").write_text(PAY + 'task "shop.ship" { version "1.0.0" }', encoding="utf-8")
+    assert "warning W005" in listed("--offline", code=1)
+    registry.faults.append("shop.tasks_orbit: ImportError")
+    assert "W005" not in listed("--offline", code=1)

@@ -119,6 +119,8 @@ def test_names_and_versions_without_a_handler_are_told_apart(serve):
 
     with pytest.raises(LookupError, match=r"'kit.charges'; did you mean 'kit.charge'\?"):
         run_task("kit.charges")
+    with pytest.raises(LookupError, match=r"'kit.refund'; known are: "):
+        run_task("kit.refund")
     with pytest.raises(LookupError, match=r"the versions 1.0.0, 2.0.0; say which"):
         run_task("kit.charge")
     assert run_task("kit.charge", contract_version="2.0.0").output == {}
