@@ -104,6 +104,10 @@ class PostgresqlDialect(Dialect):
             self._is_written(message, row[0])
         return row is not None
 
+    def is_definite(self, error: BaseException) -> bool:
+        """Believe whatever a server says that is still there: a trigger may refuse a COMMIT with any code."""
+        return super().is_definite(error) or self.has_ended()
+
     def _finish_and_commit(self, message: OutboxMessage, sql: str, given: list[Any], values: list[Any]) -> bool:
         """Commit along with the last statement; Django's own COMMIT then finds nothing open and says nothing."""
         kept: Prepared = self.connection.connection.orbit_prepared
@@ -146,7 +150,8 @@ class PostgresqlDialect(Dialect):
         wrapper = self.connection
         if wrapper.execute_wrappers or wrapper.queries_logged:
             return None
-        return getattr(wrapper.connection, "orbit_prepared", None)
+        kept: Prepared | None = getattr(wrapper.connection, "orbit_prepared", None)
+        return kept if kept is not None and kept.is_understood() else None
 
     def _hot_row(self, sql: str, values: list[Any]) -> tuple[Any, ...] | None:
         """Run a kept statement, or say it in full."""
@@ -204,7 +209,7 @@ class PostgresqlDialect(Dialect):
         return (
             code is None
             or code.startswith("08")
-            or code in {"57P01", "57P02", "57P03", "53300", "57P05", "25P03", "40003"}
+            or code in {"57P01", "57P02", "57P03", "53300", "57P05", "25P03", "25P04", "40003"}
         )
 
     def _mark(self, field: models.Field[Any, Any]) -> str:

@@ -58,7 +58,8 @@ class Prepared:
         Raises the driver's errors: with the transaction still open when the statement was refused, with none open when
         the COMMIT was, and when the connection was lost on the way nobody knows.
         """
-        if not self._is_in(self._driver.pq.TransactionStatus.INTRANS):
+        states = self._driver.pq.TransactionStatus
+        if self._is_in(states.IDLE) or self._is_in(states.INERROR):
             return False
         call = self._call(self._name(sql), values)
         result = self._demand(self._raw.pgconn.exec_(call + b"; COMMIT"))
@@ -69,8 +70,12 @@ class Prepared:
         key, self.spare_key = self.spare_key, None
         return cast(int, key)
 
+    def is_understood(self) -> bool:
+        """Return whether the server takes what is sent for UTF-8, which a handler may have changed."""
+        return bool(self._raw.pgconn.parameter_status(b"client_encoding") == b"UTF8")
+
     def has_ended(self) -> bool:
-        """Return whether no transaction is open on the server."""
+        """Return whether no transaction is open on the server, which is still there."""
         return self._is_in(self._driver.pq.TransactionStatus.IDLE)
 
     def _is_in(self, status: Any) -> bool:

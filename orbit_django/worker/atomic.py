@@ -65,8 +65,8 @@ class AtomicRun:
     def _is_worth_another_try(self, delivery: Delivery, enclosure: Enclosure, cause: BaseException) -> bool:
         """Return whether the same delivery is to be tried again after this error.
 
-        Before the handler, always: nothing has happened. After an unknown commit, always: the claim will tell.
-        Otherwise only for what the database undid, and only so often.
+        Before the handler, always: nothing has happened. Otherwise so often, after an unknown commit, of which the
+        claim will tell, and for what the database undid.
         """
         if not isinstance(cause, DatabaseError | InterfaceError):
             return False
@@ -76,6 +76,6 @@ class AtomicRun:
             return is_passing
         if enclosure.phase is Phase.COMMIT and not dialect.is_definite(cause):
             housekeeping.discard(delivery.using)  # the driver may believe that this connection still works
-            return True
+            return delivery.runs < MAX_RUNS  # after that the claim tells as well, before a failure is stored
         is_ours = enclosure.had_errors or enclosure.phase is not Phase.HANDLER
         return is_passing and is_ours and delivery.runs < MAX_RUNS and delivery.context.remaining_ms != 0

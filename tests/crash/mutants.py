@@ -66,7 +66,8 @@ MUTANTS = (
         (
             Change(
                 "worker/atomic",
-                "(delivery.using)  # the driver may believe that this connection still works\n            return True",
+                "(delivery.using)  # the driver may believe that this connection still works\n"
+                "            return delivery.runs < MAX_RUNS",
                 "(delivery.using)\n            return False",
             ),
             Change(

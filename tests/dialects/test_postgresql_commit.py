@@ -91,34 +91,93 @@ def test_what_only_the_commit_finds_out_is_the_failure_that_is_reported() -> Non
     assert IdempotencyRecord.objects.get().status == "failed"
 
 
+ENDING = "PERFORM pg_terminate_backend(pg_backend_pid());"
+REFUSALS = [f"RAISE 'no' USING ERRCODE = '{code}';" for code in ("08006", "57P01", "23514", "P0001")]
+
+
+@pytest.fixture
+def at_commit(transactional_db: None) -> Iterator[Callable[[str], None]]:
+    """Return a function that has every COMMIT after a row in a table do something."""
+
+    def arrange(action: str) -> None:
+        with connection.cursor() as cursor:
+            cursor.execute("CREATE TABLE orbit_test_last (id serial)")
+            cursor.execute(
+                "CREATE FUNCTION orbit_test_end() RETURNS trigger LANGUAGE plpgsql AS "
+                f"$$ BEGIN {action} RETURN NULL; END $$"
+            )
+            cursor.execute(
+                "CREATE CONSTRAINT TRIGGER orbit_test_end AFTER INSERT ON orbit_test_last DEFERRABLE INITIALLY DEFERRED"
+                " FOR EACH ROW EXECUTE FUNCTION orbit_test_end()"
+            )
+
+    yield arrange
+    with connection.cursor() as cursor:
+        cursor.execute("DROP TABLE orbit_test_last")
+        cursor.execute("DROP FUNCTION orbit_test_end")
+
+
+def insert_last() -> None:
+    with connection.cursor() as cursor:
+        cursor.execute("INSERT INTO orbit_test_last DEFAULT VALUES")
+
+
 @pytest.mark.promise("E6")
-def test_a_server_that_dies_within_the_commit_costs_another_run_and_no_second_effect() -> None:
+def test_a_server_that_dies_within_the_commit_costs_another_run_and_no_second_effect(at_commit) -> None:
     def handler(input: Any, ctx: Any) -> dict[str, Any]:
         if desk.runs == 1:
-            with connection.cursor() as cursor:
-                cursor.execute("INSERT INTO orbit_test_last DEFAULT VALUES")
+            insert_last()
         return charge(input, ctx)
 
-    with connection.cursor() as cursor:
-        cursor.execute("CREATE TABLE orbit_test_last (id serial)")
-        cursor.execute(
-            "CREATE FUNCTION orbit_test_end() RETURNS trigger LANGUAGE plpgsql AS "
-            "$$ BEGIN PERFORM pg_terminate_backend(pg_backend_pid()); RETURN NULL; END $$"
-        )
-        cursor.execute(
-            "CREATE CONSTRAINT TRIGGER orbit_test_end AFTER INSERT ON orbit_test_last DEFERRABLE INITIALLY DEFERRED "
-            "FOR EACH ROW EXECUTE FUNCTION orbit_test_end()"
-        )
-    try:
-        desk = Desk(handler)
-        message = desk.deliver()
-        assert (desk.runs, Charge.objects.count()) == (2, 1)
-        assert [row.pk for row in OutboxMessage.objects.all()] == [message.pk]
-        assert IdempotencyRecord.objects.get().status == "succeeded"
-    finally:
+    at_commit(ENDING)
+    desk = Desk(handler)
+    message = desk.deliver()
+    assert (desk.runs, Charge.objects.count()) == (2, 1)
+    assert [row.pk for row in OutboxMessage.objects.all()] == [message.pk]
+    assert IdempotencyRecord.objects.get().status == "succeeded"
+
+
+@pytest.mark.promise("E6", "E4")
+@pytest.mark.parametrize("action", [ENDING, *REFUSALS])
+def test_a_commit_that_never_comes_off_is_a_failure_after_some_runs(at_commit, action: str) -> None:
+    def handler(input: Any, ctx: Any) -> dict[str, Any]:
+        insert_last()
+        return charge(input, ctx)
+
+    at_commit(action)
+    desk = Desk(handler)
+    message = desk.deliver()
+    assert desk.runs <= 6
+    assert (message.kind, sent(message)["error_code"]) == (Kind.FAIL, "UNHANDLED_EXCEPTION")
+    assert (Charge.objects.count(), IdempotencyRecord.objects.get().status) == (0, "failed")
+
+
+@pytest.mark.promise("E5")
+def test_a_handler_that_changes_the_encoding_of_its_connection_changes_no_key() -> None:
+    def handler(input: Any, ctx: Any) -> dict[str, Any]:
         with connection.cursor() as cursor:
-            cursor.execute("DROP TABLE orbit_test_last")
-            cursor.execute("DROP FUNCTION orbit_test_end")
+            cursor.execute("SET client_encoding TO 'LATIN1'")
+        return {}
+
+    desk = Desk(handler)
+    for name in ("é", "ü"):
+        desk.deliver(token=name, idempotency_key=name, execution_id=name)
+    connection.close()
+    kept = IdempotencyRecord.objects.order_by("pk").values_list("idempotency_key", "execution_id", "status")
+    assert list(kept) == [("é", "é", "succeeded"), ("ü", "ü", "succeeded")]
+    assert sorted(OutboxMessage.objects.values_list("token", flat=True)) == ["é", "ü"]
+
+
+@pytest.mark.promise("E1")
+def test_a_handler_that_closes_the_connection_beneath_django_leaves_nothing() -> None:
+    def handler(input: Any, ctx: Any) -> dict[str, Any]:
+        charge(input, ctx)
+        connection.connection.close()
+        return {}
+
+    message = Desk(handler).deliver()
+    assert message.kind == Kind.FAIL
+    assert Charge.objects.count() == 0
 
 
 def test_inside_a_transaction_of_somebody_else_nothing_is_committed() -> None:
