@@ -186,6 +186,8 @@ class Together:
         """End the first part once the others are gone, and by force whatever is there when time is up."""
         if not any(part.is_running for part in self._parts[1:]) and self._told_last < self._passed_on:
             self._told_last = self._passed_on
+            for part in self._parts[1:]:
+                part.finish()  # their last lines stand before those of the first
             self._parts[0].send(signal.SIGTERM)
         if self._kill_at is not None and self._clock.monotonic() >= self._kill_at:
             for part in self._parts:

@@ -19,7 +19,7 @@ LOOK_SECONDS = 0.02
 NOTES = "ORBIT_TEST_NOTES"  # names the file in which handlers write what they do
 
 
-def wait_for(condition: Callable[[], Any], seconds: float = 10) -> Any:
+def wait_for(condition: Callable[[], Any], seconds: float = 30) -> Any:
     """Return what the condition returns as soon as it is true; fail when that takes longer."""
     end = time.monotonic() + seconds
     while not (found := condition()):

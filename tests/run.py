@@ -11,6 +11,7 @@ import sys
 import tempfile
 import warnings
 from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from xml.etree import ElementTree
 
@@ -22,6 +23,7 @@ from tests import databases
 
 NOTHING_COLLECTED = 5
 WORKERS = "3"  # most tests of processes wait most of the time, so that two cores do for them; four crowd each other
+MESSAGE_CHARACTERS = 300
 ALONE = {"-n", "-n0", "-n1", "-n2", "--pdb", "-s"}  # arguments that say otherwise
 
 
@@ -64,8 +66,16 @@ def tally(report: Path) -> Counter[str]:
     return counts
 
 
-def run_on(name: str, arguments: list[str]) -> tuple[int, Counter[str]]:
-    """Run the suite on one database; return pytest's exit code and the counts."""
+def failures(name: str, report: Path) -> Iterator[str]:
+    """Yield a line for each test that failed on a database: what it is called, and how its error begins."""
+    for case in ElementTree.parse(report).iter("testcase"):
+        for fault in (*case.iter("failure"), *case.iter("error")):
+            said = " ".join(str(fault.get("message")).split())[:MESSAGE_CHARACTERS]
+            yield f"{name}: {case.get('classname')}::{case.get('name')}: {said}"
+
+
+def run_on(name: str, arguments: list[str], failed: list[str]) -> tuple[int, Counter[str]]:
+    """Run the suite on one database; return pytest's exit code and the counts, and add what ``failed``."""
     print(f"\n===== {name} =====", flush=True)
     with tempfile.TemporaryDirectory() as folder:
         report = Path(folder) / "report.xml"
@@ -74,10 +84,11 @@ def run_on(name: str, arguments: list[str]) -> tuple[int, Counter[str]]:
         if not report.exists():
             banner(f"{name}: the run ended without a report, so it did not end by itself")
             return result.returncode or 1, Counter(failed=1)
+        failed += failures(name, report)
         return result.returncode, tally(report)
 
 
-def run_all(names: list[str], arguments: list[str]) -> tuple[int, Counter[str]]:
+def run_all(names: list[str], arguments: list[str], failed: list[str]) -> tuple[int, Counter[str]]:
     """Run the suite on each database in turn; return the worst exit code and the sum of the counts.
 
     A selection that leaves nothing for one database is no failure, as long as something ran on another.
@@ -85,7 +96,7 @@ def run_all(names: list[str], arguments: list[str]) -> tuple[int, Counter[str]]:
     codes: list[int] = []
     total: Counter[str] = Counter()
     for name in names:
-        code, counts = run_on(name, arguments)
+        code, counts = run_on(name, arguments, failed)
         codes.append(code)
         total.update(counts)
     if any(code != NOTHING_COLLECTED for code in codes):
@@ -104,7 +115,8 @@ def main(arguments: list[str]) -> int:
     missing = {name: trouble for name, trouble in troubles.items() if trouble}
     for name in present:
         databases.sweep(name)
-    code, total = run_all(present, arguments)
+    failed: list[str] = []
+    code, total = run_all(present, arguments, failed)
     if missing:
         banner(*(f"NOT TESTED on {name}: {trouble}" for name, trouble in missing.items()))
     if lacking := sorted(must & set(missing)):
@@ -112,6 +124,7 @@ def main(arguments: list[str]) -> int:
         code = code or 1
     if left_out := [name for name in databases.NAMES if name not in names]:
         print(f"ORBIT_TEST_ONLY leaves out {', '.join(left_out)}")
+    print("", *failed, sep="\n")  # here, since only the end of a long output is read
     print(f"databases: {', '.join(present)}; exit code {code}; {total['skipped']} skipped")
     print(f"{total['passed']} passed, {total['failed']} failed", flush=True)
     return code

@@ -50,7 +50,7 @@ class Session:
     def wait_until_ready(self, *names: str) -> None:
         wait_for(lambda: all(self.said(name) for name in names))
 
-    def end(self, seconds: float = 10) -> int:
+    def end(self, seconds: float = 30) -> int:
         self._thread.join(seconds)
         assert self.codes, self.lines
         return self.codes[0]
