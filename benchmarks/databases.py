@@ -23,6 +23,10 @@ SERVERS = {
     "mariadb": ("ORBIT_BENCH_MARIADB_URL", "mysql://root@127.0.0.1:3306/mysql"),
 }
 VERSIONS = {"postgresql": "SHOW server_version", "mysql": "SELECT VERSION()", "sqlite": "SELECT sqlite_version()"}
+WORKING = {
+    "postgres": "SELECT pid FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()",
+    "mariadb": "SELECT tid FROM information_schema.processlist WHERE db = %s AND id = connection_id()",
+}
 TICKS = os.sysconf("SC_CLK_TCK")
 
 
@@ -59,13 +63,25 @@ class Database:
         return int(self.value(sql, self.name))
 
     def cpu_seconds(self) -> float | None:
-        """Return what PostgreSQL's processes for this database have used, when they run on this machine."""
-        if self.kind != "postgres":
+        """Return what PostgreSQL's processes for this database, or all of MariaDB, have used on this machine.
+
+        MariaDB gives a new connection the thread of an old one, so that its threads tell nothing of a database.
+        """
+        if self.kind not in WORKING:
             return None
         with self.connection.cursor() as cursor:
-            sql = "SELECT pid FROM pg_stat_activity WHERE datname = %s AND pid <> pg_backend_pid()"
-            cursor.execute(sql, [self.name])
-            return sum(cpu_of(pid) for (pid,) in cursor.fetchall())
+            cursor.execute(WORKING[self.kind], [self.name])
+            found = [number for (number,) in cursor.fetchall()]
+        return sum(cpu_of(process_of(number)) for number in found)
+
+
+def process_of(thread: int) -> int:
+    """Return the process that a thread belongs to; itself for one that is gone, and for a process."""
+    try:
+        status = Path(f"/proc/{thread}/status").read_text()
+    except OSError:
+        return thread
+    return int(status.partition("Tgid:")[2].split(maxsplit=1)[0])
 
 
 def cpu_of(pid: int) -> float:

@@ -62,10 +62,12 @@ class Dialect(ABC):
         """Return an expression: the database's clock in milliseconds, plus some seconds."""
         return _moment(self.now_ms_sql, int(plus_seconds * 1000))
 
-    def among(self, keys: Iterable[int]) -> RawSQL:
-        """Return a condition: the row has one of these keys; a driver would look at each of them anew."""
-        column = self.connection.ops.quote_name("id")
-        return RawSQL(f"{column} IN ({', '.join(map(str, keys))})", [], output_field=models.BooleanField())
+    def among(self, keys: Iterable[int]) -> models.Q:
+        """Return a condition: the row has one of these keys; a driver would look at each of them anew.
+
+        Only the list is raw: where booleans are numbers, Django compares a raw condition with 1, and no index helps.
+        """
+        return models.Q(pk__in=RawSQL(", ".join(map(str, keys)), []))
 
     def read_now_ms(self) -> int:
         """Return the database's clock in milliseconds."""

@@ -3,7 +3,7 @@ from functools import partial
 from threading import Event
 
 import pytest
-from django.db import IntegrityError, OperationalError, connection
+from django.db import IntegrityError, OperationalError, connection, transaction
 from django.test.utils import CaptureQueriesContext
 
 from orbit_django import outbox
@@ -41,6 +41,10 @@ def accepted(count: int, filing: Filing) -> None:
         filing.answered(earn(f"token-{number}"), YES)
 
 
+PLANS = {"sqlite": "EXPLAIN QUERY PLAN ", "postgresql": "EXPLAIN ", "mysql": "EXPLAIN "}
+BY_KEY = {"sqlite": "USING INTEGER PRIMARY KEY", "postgresql": "_pkey", "mysql": "range"}  # and not "index": all rows
+
+
 @pytest.mark.promise("D2")
 def test_what_was_accepted_is_filed_in_one_statement(filing: Filing) -> None:
     accepted(3, filing)
@@ -55,6 +59,23 @@ def test_what_was_accepted_is_filed_in_one_statement(filing: Filing) -> None:
         assert (row.status, row.accepted, row.reason, row.attempts) == (Status.DELIVERED, True, "", 1)
         assert (row.due_at, row.sender) == (None, "")
         assert row.settled_at is not None
+
+
+def test_rows_that_were_filed_before_are_not_read_again(filing: Filing) -> None:
+    accepted(12, filing)
+    filing.flush()
+    filing.answered(earn("last"), YES)
+    filing.answered(earn("very last"), YES)
+    with CaptureQueriesContext(connection) as captured:
+        filing.flush()
+    (update,) = [query["sql"] for query in captured if query["sql"].startswith("UPDATE")]
+
+    with transaction.atomic(), connection.cursor() as cursor:
+        if connection.vendor == "postgresql":
+            cursor.execute("SET LOCAL enable_seqscan = off")  # a table this small is read as a whole
+        cursor.execute(PLANS[connection.vendor] + update)
+        plan = str(cursor.fetchall())
+    assert BY_KEY[connection.vendor] in plan
 
 
 @pytest.mark.promise("D2")
