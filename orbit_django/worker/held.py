@@ -23,6 +23,11 @@ class Held:
     def __len__(self) -> int:
         return len(self._contexts)
 
+    def running(self) -> int:
+        """Return how many deliveries have no report yet."""
+        with self._changed:
+            return len(self._contexts) - len(self._ended)
+
     def add(self, context: TaskContext) -> bool:
         """Begin to hold a delivery; return False when nothing is taken any more."""
         with self._changed:

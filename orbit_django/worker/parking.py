@@ -1,4 +1,8 @@
-"""Deliveries whose key is busy: they wait here, outside the poll loops and outside the database."""
+"""Deliveries whose key is busy: they wait here, outside the poll loops and outside the database.
+
+Busy may mean that a neighbour is: MariaDB locks the gap below a key that was there before, and a new key that falls
+into it waits for a transaction that has nothing to do with it, often one of this process.
+"""
 
 from __future__ import annotations
 
@@ -23,17 +27,22 @@ TOLD_AFTER = 1.0  # a wait that long is worth a line
 class Parking:
     """A bounded number of waiting deliveries, each on a thread of its own."""
 
-    def __init__(self, places: int, clock: Clock, stop: threading.Event) -> None:
+    def __init__(
+        self, places: int, clock: Clock, stop: threading.Event, running: Callable[[], int] = lambda: 0
+    ) -> None:
         self._places = threading.BoundedSemaphore(places)
         self._clock = clock
         self._stop = stop
+        self._running = running  # counts what this process has in hand, parked deliveries too
+        self._lock = threading.Lock()
+        self._resting = 0  # deliveries that wait to ask
 
     def park(self, context: TaskContext, ask: Callable[[], bool], leave: Callable[[], None]) -> None:
         """Ask again and again until ``ask`` says that the delivery is dealt with; then ``leave``.
 
         Returns at once while there is a place, otherwise waits in the caller's thread, which then takes no work.
-        A delivery is dropped when the worker stops (the runtime delivers again) and at its deadline, where the
-        runtime has ended the attempt itself.
+        A delivery is dropped when the worker stops (the runtime delivers again), but not before it was asked for once
+        more after everything else in this process; and at its deadline, where the runtime has ended the attempt itself.
         """
         if not self._places.acquire(blocking=False):
             self._wait(context, ask, leave)
@@ -49,10 +58,11 @@ class Parking:
 
     def _wait(self, context: TaskContext, ask: Callable[[], bool], leave: Callable[[], None]) -> None:
         began = self._clock.monotonic()
-        wait, is_told = FIRST_WAIT, False
+        wait, is_told, is_last = FIRST_WAIT, False, False
         try:
-            while not self._stop.wait(wait) and not context.cancelled.is_over:
-                if ask():
+            while not is_last:
+                is_last = self._rest(context, wait)
+                if self._is_pointless(context) or ask():
                     return
                 waited = self._clock.monotonic() - began
                 wait = min(wait * 2, LONG_WAIT if waited > LONG_AFTER else TOP_WAIT)
@@ -63,6 +73,28 @@ class Parking:
             logger.exception("a parked delivery failed")
         finally:
             leave()
+
+    def _rest(self, context: TaskContext, wait: float) -> bool:
+        """Wait until it is time to ask; return whether that is the last time.
+
+        A worker that stops waits for what runs in it anyway, and that may be what is in the way.
+        """
+        with self._lock:
+            self._resting += 1
+        try:
+            if not self._stop.wait(wait):
+                return False
+            if self._running() <= self._resting:
+                return True
+            context.cancelled.wait(wait)
+            return False
+        finally:
+            with self._lock:
+                self._resting -= 1
+
+    def _is_pointless(self, context: TaskContext) -> bool:
+        """Return whether the attempt is over, or was cancelled in a worker that stops."""
+        return context.cancelled.is_over or (self._stop.is_set() and context.is_cancelled)
 
 
 def _about(context: TaskContext) -> dict[str, object]:

@@ -169,7 +169,7 @@ class Worker:
                 check_report=checker_of(self._transport),
             ),
             relay=self._relay,
-            parking=Parking(settings.concurrency, self._clock, self._stop),
+            parking=Parking(settings.concurrency, self._clock, self._stop, self._held.running),
             held=self._held,
             gate=self._gate,
             clock=self._clock,

@@ -1,17 +1,24 @@
 """Statements of MariaDB that share a packet: what is said, and what becomes of them when one of them fails."""
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from itertools import pairwise
+from threading import Event, Thread
 from typing import Any
 
 import pytest
-from django.db import OperationalError, connection, transaction
+from django.db import OperationalError, connection, connections, transaction
 from django.test.utils import CaptureQueriesContext
 
 from orbit_django import idempotency, outbox
+from orbit_django.clock import SystemClock
+from orbit_django.context import TaskContext
 from orbit_django.dialects.mysql import LOCK_WAIT_TIMEOUT, LONG_TEXT
 from orbit_django.exceptions import TransactionEndedError
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.verdicts import Claim, Key
+from orbit_django.worker.delivery import Deferred
+from orbit_django.worker.parking import Parking
 from tests import databases
 from tests.ledger import Desk, assignment, charge
 from tests.testapp.models import Charge
@@ -158,3 +165,65 @@ def test_ddl_in_a_handler_is_found_out() -> None:
 
     Desk(handler).deliver()
     assert (OutboxMessage.objects.get().kind, IdempotencyRecord.objects.get().status) == ("fail", "failed")
+
+
+@pytest.mark.promise("E3", "E7")
+def test_a_new_key_beside_a_retry_is_not_dropped_by_a_worker_that_stops() -> None:
+    """It is nobody's, but the retry's transaction has locked the gap that it falls into."""
+    beside, retried = neighbours()
+    is_held, may_end, stop = Event(), Event(), Event()
+
+    def handler(given: Any, ctx: Any) -> dict[str, Any]:
+        if ctx.idempotency_key == retried:
+            if ctx.attempt == 1:
+                raise ValueError("not yet")
+            is_held.set()
+            assert may_end.wait(20)
+        return charge(given, ctx)
+
+    desk = Desk(handler)
+    desk.deliver(idempotency_key=retried)
+    answers: list[Any] = []
+
+    def ask() -> bool:
+        answers.append(desk.deliver(idempotency_key=beside))
+        may_end.set()
+        return answers[-1] is not Deferred.PARKED
+
+    stop.set()
+    seen = TaskContext(assignment(idempotency_key=beside), worker_id="tester", clock=SystemClock())
+    with running(lambda: desk.deliver(idempotency_key=retried, attempt=2)) as retry:
+        assert is_held.wait(20)
+        Parking(0, SystemClock(), stop, lambda: 1 + retry.is_alive()).park(seen, ask, may_end.set)
+
+    assert answers[0] is Deferred.PARKED
+    assert sorted(Charge.objects.values_list("key", "attempt")) == sorted([(retried, 2), (beside, 1)])
+
+
+def neighbours() -> tuple[str, str]:
+    """Return the two of many keys that are nearest: a row that an earlier test has left is hardly between them."""
+    places = {f"key-{number}": int(hash_of(f"key-{number}"), 16) for number in range(1_000)}
+    in_order = sorted(places, key=places.__getitem__)
+    return min(pairwise(in_order), key=lambda pair: places[pair[1]] - places[pair[0]])
+
+
+def hash_of(key: str) -> str:
+    return Key.of(assignment(idempotency_key=key), "default").hash
+
+
+@contextmanager
+def running(step: Callable[[], object]) -> Iterator[Thread]:
+    """Run a step on a thread with a connection of its own, until the block ends and so does the step."""
+
+    def run() -> None:
+        try:
+            step()
+        finally:
+            connections.close_all()
+
+    thread = Thread(target=run)
+    thread.start()
+    try:
+        yield thread
+    finally:
+        thread.join(30)

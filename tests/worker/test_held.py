@@ -17,6 +17,15 @@ def test_what_is_held_is_counted() -> None:
     assert len(held) == 1
 
 
+def test_what_has_a_report_does_not_run_any_more() -> None:
+    held, first, second = Held(), context("token-1"), context("token-2")
+    held.add(first)
+    held.add(second)
+    held.reporting(first)
+
+    assert (held.running(), len(held)) == (1, 2)
+
+
 def test_a_cancellation_reaches_only_whom_it_names() -> None:
     held, first, second = Held(), context("token-1"), context("token-2")
     held.add(first)

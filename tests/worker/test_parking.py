@@ -5,7 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from orbit_django.clock import FixedClock
-from orbit_django.context import TaskContext
+from orbit_django.context import CancelReason, TaskContext
 from orbit_django.worker.parking import Parking
 from tests.processes import wait_for
 from tests.worker.words import NoWait, TickingClock, context
@@ -53,12 +53,48 @@ def test_a_long_wait_asks_less_often_and_is_told_once(caplog: pytest.LogCaptureF
 
 
 @pytest.mark.promise("E7")
-def test_a_stop_lets_go_without_asking() -> None:
+def test_a_stop_asks_once_more_and_lets_go() -> None:
     delivery, stop = Delivery(asks=9), NoWait()
     stop.then = lambda: len(stop.waits) == 3 and stop.set()
     delivery.park(Parking(NO_PLACE, FixedClock(), stop))
 
-    assert len(delivery.threads) == 2
+    assert len(delivery.threads) == 3
+    assert delivery.has_left.is_set()
+
+
+@pytest.mark.promise("E7")
+def test_a_stop_asks_for_as_long_as_something_else_runs_here_and_once_after_it() -> None:
+    """What is in the way may be a neighbour in this process, whose end the worker waits for anyway."""
+    delivery, stop, running = Delivery(asks=9), NoWait(), [3, 2, 2, 1]
+    stop.set()
+    delivery.park(Parking(NO_PLACE, FixedClock(), stop, lambda: running.pop(0)))
+
+    assert len(delivery.threads) == 4
+    assert not running
+    assert delivery.has_left.is_set()
+
+
+def test_deliveries_that_wait_do_not_wait_for_each_other_when_the_worker_stops() -> None:
+    stop, first, second = threading.Event(), Delivery(asks=99), Delivery(asks=99)
+    parking = Parking(2, FixedClock(), stop, lambda: 2 - first.has_left.is_set() - second.has_left.is_set())
+    first.park(parking)
+    second.park(parking)
+    stop.set()
+
+    assert first.has_left.wait(10)
+    assert second.has_left.wait(10)
+    assert max(len(first.threads), len(second.threads)) < 99
+    wait_for(lambda: not [thread for thread in threading.enumerate() if thread.name == "orbit-parked"])
+
+
+@pytest.mark.promise("W5")
+def test_what_is_cancelled_in_a_worker_that_stops_is_let_go_without_asking() -> None:
+    delivery, stop = Delivery(asks=9), NoWait()
+    stop.set()
+    delivery.context.cancelled.cancel(CancelReason.SHUTDOWN)
+    delivery.park(Parking(NO_PLACE, FixedClock(), stop, lambda: 2))
+
+    assert not delivery.threads
     assert delivery.has_left.is_set()
 
 
