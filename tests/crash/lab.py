@@ -152,10 +152,7 @@ class Experiment:
         with self._runtime.lock:
             if any(not one.is_finished for one in self._runtime.runtime.state.executions.values()):
                 return False
-        pending = OutboxMessage.objects.pending()
-        with suppress(OperationalError):  # this, too, may be what a deadlock is ended by; the next look does it
-            pending.filter(due_at__gt=0).update(due_at=0)  # the holds of dead senders end now instead of in 15 s
-        return not pending.exists()
+        return none_pending()
 
     def _hatch(self, number: int) -> int:
         self._count += 1
@@ -270,3 +267,11 @@ def recording(bodies: list[tuple[str, bytes]]) -> Iterator[None]:
         yield
     finally:
         passage.respond = respond
+
+
+def none_pending() -> bool:
+    """Return whether every message was answered; the holds of dead senders end now instead of in 15 s."""
+    pending = OutboxMessage.objects.pending()
+    with suppress(OperationalError):  # this, too, may be what a deadlock is ended by; the next look does it
+        pending.filter(due_at__gt=0).update(due_at=0)
+    return not pending.exists()

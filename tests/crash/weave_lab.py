@@ -12,7 +12,7 @@ from orbit_django.embedded.weave.platform import ENVIRONMENT, PROJECT, SECRET, T
 from orbit_django.embedded.weave.server import ORDINARY, EmbeddedWeave
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from tests.crash.invariants import concurrent, effects, fields_of, ledger, unended
-from tests.crash.lab import LOOPS, Experiment
+from tests.crash.lab import LOOPS, Experiment, none_pending
 from tests.crash.lab_handlers import FOLDER
 from tests.crash.nursery import MORE, Nursery
 from tests.crash.proxy import Proxy
@@ -62,9 +62,7 @@ class WeaveExperiment(Experiment):
         if len(self._tasks) < len(self.plan.starts):
             return False
         statuses = {self._runtime.call("task", task_id=task_id)["status"] for task_id in self._tasks.values()}
-        pending = OutboxMessage.objects.pending()
-        pending.filter(due_at__gt=0).update(due_at=0)
-        return statuses == {"completed"} and not pending.exists()
+        return none_pending() and statuses == {"completed"}
 
     def _admit(self) -> str:
         declared = [
