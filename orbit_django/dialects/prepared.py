@@ -71,8 +71,11 @@ class Prepared:
         return cast(int, key)
 
     def is_understood(self) -> bool:
-        """Return whether the server takes what is sent for UTF-8, which a handler may have changed."""
-        return bool(self._raw.pgconn.parameter_status(b"client_encoding") == b"UTF8")
+        """Return whether the server takes what is sent for UTF-8, which a handler may have changed.
+
+        What is closed understands anything: whoever speaks to it is told that it is closed.
+        """
+        return self._raw.closed or bool(self._raw.pgconn.parameter_status(b"client_encoding") == b"UTF8")
 
     def has_ended(self) -> bool:
         """Return whether no transaction is open on the server, which is still there."""

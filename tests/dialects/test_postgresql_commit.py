@@ -168,16 +168,18 @@ def test_a_handler_that_changes_the_encoding_of_its_connection_changes_no_key() 
     assert sorted(OutboxMessage.objects.values_list("token", flat=True)) == ["é", "ü"]
 
 
-@pytest.mark.promise("E1")
-def test_a_handler_that_closes_the_connection_beneath_django_leaves_nothing() -> None:
+@pytest.mark.promise("E1", "E4")
+def test_a_handler_that_closes_the_connection_beneath_django_fails_on_record_and_leaves_nothing() -> None:
     def handler(input: Any, ctx: Any) -> dict[str, Any]:
         charge(input, ctx)
         connection.connection.close()
         return {}
 
-    message = Desk(handler).deliver()
-    assert message.kind == Kind.FAIL
-    assert Charge.objects.count() == 0
+    desk = Desk(handler)
+    message = desk.deliver()
+    assert 1 < desk.runs <= 6
+    assert (message.kind, sent(message)["details"]["type"]) == (Kind.FAIL, "OperationalError")
+    assert (Charge.objects.count(), IdempotencyRecord.objects.get().status) == (0, "failed")
 
 
 def test_inside_a_transaction_of_somebody_else_nothing_is_committed() -> None:
