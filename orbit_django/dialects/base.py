@@ -48,6 +48,16 @@ class Column(NamedTuple):
     field: models.Field[Any, Any]
 
 
+class Finish(NamedTuple):
+    """How a record is to end, and the report that goes with it."""
+
+    record: IdempotencyRecord
+    changes: dict[str, Any]
+    message: OutboxMessage
+    is_guarded: bool  # the claim lives and dies with the open transaction
+    is_last: bool  # nothing but the COMMIT follows, which may be done along
+
+
 class Dialect(ABC):
     """One database's way, bound to one connection."""
 
@@ -118,20 +128,10 @@ class Dialect(ABC):
         """Return whether it is known without asking that the server has no transaction open: its COMMIT was refused."""
         return False
 
-    def finish_and_report(
-        self,
-        record: IdempotencyRecord,
-        changes: dict[str, Any],
-        message: OutboxMessage,
-        *,
-        is_guarded: bool,
-        is_last: bool = False,
-    ) -> bool | None:
+    def finish_and_report(self, finish: Finish) -> bool | None:
         """Change a record that runs under its owner, and insert the report, in one go; None where it takes several.
 
-        Sets ``message.pk``. Returns False when the owner is another by now: then the caller has to roll back.
-        ``is_guarded`` is for a claim that lives and dies with the open transaction, ``is_last`` says that nothing but
-        its COMMIT follows; that may be done already when this returns True.
+        Sets the key of the message. Returns False when the owner is another by now: then the caller has to roll back.
         """
         return None
 

@@ -9,8 +9,7 @@ from typing import Any, NamedTuple
 
 from django.db import models
 
-from orbit_django.dialects.base import Dialect, table_of
-from orbit_django.models import IdempotencyRecord, OutboxMessage
+from orbit_django.dialects.base import Dialect, Finish, table_of
 
 
 class Statement(NamedTuple):
@@ -41,18 +40,11 @@ class SavepointGuard(Dialect):
             cursor.execute(f"RELEASE SAVEPOINT {self.guard_name}")
         return None
 
-    def finish_and_report(
-        self,
-        record: IdempotencyRecord,
-        changes: dict[str, Any],
-        message: OutboxMessage,
-        *,
-        is_guarded: bool,
-        is_last: bool = False,
-    ) -> bool | None:
+    def finish_and_report(self, finish: Finish) -> bool | None:
         """Release the guard, change the record and insert the message, past Django's queries, which cost more."""
+        record, message = finish.record, finish.message
         message.record_id = record.pk
-        sets, given = self._changes(record, changes)
+        sets, given = self._changes(record, finish.changes)
         names, marks, values = self._columns(message)
         update = (
             f"UPDATE {table_of(self.connection)} SET {', '.join(sets)}"
@@ -61,7 +53,7 @@ class SavepointGuard(Dialect):
         table = self.connection.ops.quote_name(message._meta.db_table)
         insert = f"INSERT INTO {table} ({', '.join(names)}) VALUES ({', '.join(marks)})"
         statements = [Statement(update, [*given, record.pk, record.owner]), Statement(insert, values)]
-        if is_guarded:
+        if finish.is_guarded:
             statements.insert(0, Statement(f"RELEASE SAVEPOINT {self.guard_name}", []))
         *_, updated, inserted = self._say(statements)
         if updated.rows:

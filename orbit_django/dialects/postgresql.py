@@ -10,7 +10,7 @@ from django.db import models
 from django.db.models.expressions import RawSQL
 from django.db.utils import DatabaseError, OperationalError
 
-from orbit_django.dialects.base import Claimed, Dialect, table_of
+from orbit_django.dialects.base import Claimed, Dialect, Finish, table_of
 from orbit_django.dialects.prepared import UNPREPARED, Prepared
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 
@@ -71,31 +71,24 @@ class PostgresqlDialect(Dialect):
         is_alone = len(wrapper.atomic_blocks) == 1 and wrapper.commit_on_exit and not wrapper.savepoint_ids
         return is_alone and kept is not None and kept.spare_key is not None
 
-    def finish_and_report(
-        self,
-        record: IdempotencyRecord,
-        changes: dict[str, Any],
-        message: OutboxMessage,
-        *,
-        is_guarded: bool,
-        is_last: bool = False,
-    ) -> bool | None:
+    def finish_and_report(self, finish: Finish) -> bool | None:
         """Let the INSERT read the key that the UPDATE gives back: no row, no message.
 
         With the COMMIT along nothing but its own answer comes back, so the message brings a key of its own, which is
         missing when there is no row: the server refuses the INSERT and with it the COMMIT.
         """
+        record, message = finish.record, finish.message
         message.record_id = record.pk
         names, marks, values = self._columns(message)
-        sets, given = self._changes(record, changes)
-        same = f" AND {SAME_TRANSACTION}" if is_guarded and not self.connection.savepoint_ids else ""
+        sets, given = self._changes(record, finish.changes)
+        same = f" AND {SAME_TRANSACTION}" if finish.is_guarded and not self.connection.savepoint_ids else ""
         finished = (
             f"WITH finished AS (UPDATE {table_of(self.connection)} SET {', '.join(sets)} "
             f"WHERE id = %s AND owner = %s AND status = 'running'{same} RETURNING id) "
             f"INSERT INTO {self.connection.ops.quote_name(message._meta.db_table)} "
         )
         given += [record.pk, record.owner]
-        if is_last and self.can_commit_along():
+        if finish.is_last and self.can_commit_along():
             brought = f"(id, {', '.join(names)}) SELECT (SELECT %s::bigint FROM finished), {', '.join(marks)}"
             return self._finish_and_commit(message, finished + brought, given, values)
         found = f"({', '.join(names)}) SELECT {', '.join(marks)} FROM finished RETURNING id"

@@ -14,7 +14,7 @@ from django.db.utils import DatabaseError
 from django.utils import timezone
 
 from orbit_django.dialects import dialect_of
-from orbit_django.dialects.base import Claimed, Dialect
+from orbit_django.dialects.base import Claimed, Dialect, Finish
 from orbit_django.exceptions import ClaimLostError, PayloadTooLargeError, TransactionEndedError
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.payloads import compact, storable
@@ -141,8 +141,8 @@ def _write_outcome(
 ) -> bool:
     """Write it as long as the claim holds; return whether it did."""
     if report is not None:
-        traits = {"is_guarded": not claim.is_leased, "is_last": is_last}
-        done = dialect.finish_and_report(claim.record, changes, report, **traits)
+        wanted = Finish(claim.record, changes, report, is_guarded=not claim.is_leased, is_last=is_last)
+        done = dialect.finish_and_report(wanted)
         if done is not None:
             return done
     rows = IdempotencyRecord.objects.using(claim.using).running().filter(pk=claim.record.pk, owner=claim.owner)
