@@ -62,7 +62,7 @@ def _is_usable(alias: str) -> bool:
     if connections[alias].settings_dict["TEST"].get("MIRROR"):
         return False
     try:
-        connections[alias].ensure_connection()
+        connections[alias].cursor().close()  # and no less: a connection may be open and yet be forbidden
     except AssertionError:  # how a TestCase says that the database is none of its own
         if alias == DEFAULT_DB_ALIAS and len(connections.settings) == 1:
             raise

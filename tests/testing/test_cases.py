@@ -1,6 +1,7 @@
 import socket
 
 import pytest
+from django.db import connections
 from django.test import TestCase, TransactionTestCase
 
 from orbit_django import conf
@@ -53,3 +54,21 @@ class Committing(OrbitTestCaseMixin, TransactionTestCase):
     def test_a_task_takes_effect_once(self):
         self.exactly_once(CHARGE, {"seconds": 0}, count=Charge.objects.count)
         assert Charge.objects.count() == 1
+
+
+class BesideAnOpenConnection(OrbitTestCaseMixin, TransactionTestCase):
+    """With commits, and with a connection that another test left open to a database that this one may not use."""
+
+    @classmethod
+    def setUpClass(cls):
+        connections["other"].ensure_connection()
+        super().setUpClass()
+
+    @classmethod
+    def tearDownClass(cls):
+        super().tearDownClass()
+        connections["other"].close()
+
+    def test_a_task_takes_effect_once(self):
+        assert connections["other"].connection is not None
+        self.exactly_once(CHARGE, {"seconds": 0}, count=Charge.objects.count)
