@@ -32,10 +32,11 @@ def check_keys(**kwargs: Any) -> list[checks.CheckMessage]:
         unknown = conf.unknown_keys()
     except ConfigurationError:
         return []  # told by E001
+    every = f"The keys are {', '.join(conf.keys())}."
     return [
         checks.Error(
             f"settings.ORBIT has the unknown key {key!r}.",
-            hint=f"Did you mean {close!r}?" if close else "docs/reference/settings.md lists every key.",
+            hint=f"Did you mean {close!r}?" if close else every,
             id="orbit_django.E002",
         )
         for key, close in unknown
@@ -69,7 +70,8 @@ def check_contracts(databases: Sequence[str] | None = None, **kwargs: Any) -> li
         found = differences(settings, registry)
     except ConfigurationError as error:
         hint = (
-            "Correct the file, or the setting CONTRACTS that names it. `docs/reference/contracts.md` is the language."
+            "Correct the file, or the setting CONTRACTS that names it. "
+            "The documentation has the language on its page reference/contracts."
         )
         return [checks.CheckMessage(level, str(error), hint=hint, id="orbit_django.E005")]
     return [

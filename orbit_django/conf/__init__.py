@@ -147,9 +147,14 @@ def faults(**options: Any) -> list[str]:
     return _resolve(options)[1]
 
 
+def keys() -> list[str]:
+    """Return every key that ``settings.ORBIT`` may have."""
+    return sorted(name.upper() for name in OrbitSettings.__dataclass_fields__)
+
+
 def unknown_keys() -> list[tuple[str, str]]:
     """Return each key of ``settings.ORBIT`` that does not exist, with the most similar one that does (or "")."""
-    known = [name.upper() for name in OrbitSettings.__dataclass_fields__]
+    known = keys()
     given = _from_project()
     close = {key: difflib.get_close_matches(str(key).upper(), known, n=1) for key in given if key not in known}
     return [(str(key), "".join(names)) for key, names in close.items()]

@@ -24,7 +24,7 @@ def look_at_weave(settings: OrbitSettings, tasks: Iterable[Task]) -> Iterator[Fi
     try:
         admission = Admission(settings.weave, **wire_options(settings))
     except ConfigurationError as error:
-        yield wrong("platform", str(error), "docs/how-to/weave.md lists every key")
+        yield wrong("platform", str(error), "complete settings.ORBIT['WEAVE']")
         return
     with closing(admission):
         yield from _look_at_address(settings)

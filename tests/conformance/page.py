@@ -16,7 +16,7 @@ their times, order and bytes, its exit code, its log, and what its handlers are 
 worker and the [development runtime](how-to/faults.md); it also gives the answers that an honest runtime
 never would. {count} checks; {processes} of them watch a process of its own.
 
-This page is written by `make conformance`, which runs them all and writes nothing when one fails.
+In a checkout, `make conformance` runs them all; it writes this page, and nothing when one fails.
 """
 
 

@@ -6,6 +6,8 @@ from pathlib import Path
 import pytest
 
 from orbit_django.admin.timeline import TAKEN_OVER
+from orbit_django.management.commands.orbit_effects import COLUMNS
+from orbit_django.management.shown import columns
 from tests.docs.pages import Block, blocks, text_of
 from tests.docs.playing import Reader, inside, is_all, is_among, ports
 
@@ -62,6 +64,12 @@ def test_whoever_follows_the_tutorial_pays_once(reader: Reader) -> None:
 
 def test_what_the_timeline_says_of_the_second_worker_is_quoted() -> None:
     assert f"“{TAKEN_OVER.format(2)}”" in " ".join(text_of(PAGE).split())
+
+
+def test_the_list_of_effects_is_shown_as_the_command_aligns_it() -> None:
+    (shown,) = [block.text.splitlines() for block in all_of(PAGE) if block.text.startswith("id  ")]
+    cells = [cell.replace("…", "0 minutes") for cell in shown[1].split()]
+    assert [line.replace("0 minutes", "…        ") for line in columns(COLUMNS, [[*cells, ""]])] == shown
 
 
 def test_what_is_shown_is_told_from_what_is_not() -> None:
