@@ -37,6 +37,13 @@ def test_workflows_that_nobody_here_could_start_are_warned_of_before_a_deploymen
     assert of_starts(include_deployment_checks=True) == []
 
 
+def test_without_any_credential_a_worker_sends_starts_so_nothing_is_warned_of(settings, contract):
+    settings.ORBIT = {"CONTRACTS": [contract]}
+    assert of_starts(include_deployment_checks=True) == []
+    settings.ORBIT |= {"WORKER_TOKEN_FILE": str(contract.with_name("not-there-yet"))}
+    assert of_starts(include_deployment_checks=True) == ["orbit_django.W001"]
+
+
 def test_a_project_without_workflows_is_not_warned_of_starts(settings, contract):
     assert of_starts(include_deployment_checks=True) == []
     contract.write_text(TASK, encoding="utf-8")

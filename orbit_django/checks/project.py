@@ -83,21 +83,22 @@ def check_contracts(databases: Sequence[str] | None = None, **kwargs: Any) -> li
 
 
 def check_starts(**kwargs: Any) -> list[checks.CheckMessage]:
-    """W001: CONTRACTS declares workflows, and a process with these settings could start none.
+    """W001: CONTRACTS declares workflows, and a worker with these settings would send no start of one.
 
     Only with ``check --deploy``: a project that never uses ``start_on_commit``, or whose workers alone have the admin
     token, is not to be warned whenever it is run. A worker without TOKEN warns by itself of the starts that wait.
     """
     try:
         settings = conf.load()
-        if settings.token is not None or not contracts.load(settings.contracts).workflows:
+        if settings.may_start or not contracts.load(settings.contracts).workflows:
             return []
     except ConfigurationError:
         return []  # E001 tells of a setting, whoever runs the contracts of a file
     hint = "Set TOKEN where workers run, or silence this where no code calls start_on_commit."
     return [
         checks.Warning(
-            "CONTRACTS declares workflows, but TOKEN is not set: what start_on_commit asks for would wait for ever.",
+            "CONTRACTS declares workflows, but TOKEN is not set: a worker with these settings leaves what"
+            " start_on_commit asks for to one that has it.",
             hint=hint,
             id="orbit_django.W001",
         )

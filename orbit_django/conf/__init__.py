@@ -105,8 +105,8 @@ class OrbitSettings:
 
     @property
     def may_start(self) -> bool:
-        """Whether executions can be started: with the admin token, or where no credential is needed at all."""
-        return self.token is not None or (self.credential is None and not self.is_weave)
+        """Whether starts are sent: with the admin token, or with no credential at all to a runtime that wants none."""
+        return self.token is not None or not (self.credential_source or self.is_weave)
 
     @property
     def most_connections(self) -> int:

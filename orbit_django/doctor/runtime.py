@@ -162,10 +162,10 @@ def _is_admin(inspection: Inspection, token: str | None) -> bool:
 
 
 def _look_at_admin_token(settings: OrbitSettings, inspection: Inspection) -> Iterator[Finding]:
-    if settings.token is None:
-        yield note(
-            "admin token", "TOKEN is not set", "needed only to start workflows: start_on_commit, Client, orbit_start"
-        )
+    if settings.may_start and settings.token is None and _is_admin(inspection, None):
+        yield ok("admin token", "none is set, and the runtime wants none to start workflows")
+    elif settings.token is None:
+        yield note("admin token", "TOKEN is not set", "set it where workers send what start_on_commit asks for")
     elif _is_admin(inspection, settings.token):
         yield ok("admin token", "TOKEN is accepted")
     else:

@@ -75,16 +75,26 @@ class Progress:
             self._stream.write(line, str)
 
 
-def take_usual(action: CommandParser) -> None:
-    """Let an action of a command take behind its name what Django takes before it."""
-    action.add_argument(
-        "-v", "--verbosity", type=int, choices=(0, 1, 2, 3), default=SUPPRESS, help="how much is said (default: 1)"
-    )
-    for option, said in (
-        ("--no-color", "print without colours"),
-        ("--force-color", "print colours into pipes as well"),
-    ):
-        action.add_argument(option, action="store_true", default=SUPPRESS, help=said)
+def take_usual(parser: CommandParser, actions: Iterable[CommandParser]) -> None:
+    """Let the actions of a command take behind their names what Django takes before them."""
+    for action in actions:
+        action.add_argument(
+            "-v", "--verbosity", type=int, choices=(0, 1, 2, 3), default=SUPPRESS, help="how much is said (default: 1)"
+        )
+        action.add_argument(
+            "--settings", default=SUPPRESS, help="dotted path of the settings (default: DJANGO_SETTINGS_MODULE)"
+        )
+        action.add_argument(
+            "--pythonpath", default=SUPPRESS, help="folder to look for Python modules in as well (default: none)"
+        )
+        for option, said in (
+            ("--traceback", "show where an error was raised"),
+            ("--no-color", "print without colours"),
+            ("--force-color", "print colours into pipes as well"),
+        ):
+            action.add_argument(option, action="store_true", default=SUPPRESS, help=said)
+    for each in (parser, *actions):  # Django takes it of commands that it makes checks for; to these it means nothing
+        each.add_argument("--skip-checks", action="store_true", default=SUPPRESS, help=SUPPRESS)
 
 
 def level_of(verbosity: int, settings: OrbitSettings) -> str:

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from django.db import DatabaseError, InterfaceError
 
 from orbit_django import starts
-from orbit_django.exceptions import NoAnswerError, RefusedError
+from orbit_django.exceptions import ConfigurationError, NoAnswerError, RefusedError
 from orbit_django.starts import HeldStart
 from orbit_django.transports.executions import NOT_ADMITTED, Executions, advice_for, start_body
 from orbit_django.worker import housekeeping
@@ -73,7 +73,7 @@ class Starter:
         """Send a start once and file what came of it; return the seconds until the runtime may be asked again."""
         try:
             is_new = self._send(start)
-        except NoAnswerError as error:
+        except (NoAnswerError, ConfigurationError) as error:  # the latter: it wants the admin token, and there is none
             return self._put_off(start, error)
         except RefusedError as error:
             return self._put_off(start, error) if error.status in PASSING_STATUSES else self._refused(start, error)

@@ -84,7 +84,16 @@ def test_a_runtime_that_wants_no_credential() -> None:
     with EmbeddedRuntime(read(WORKFLOWS)) as runtime:
         found = looked(server=runtime.url)
 
-    assert (found["credential"].level, found["admin token"].level) == (Level.NOTE, Level.NOTE)
+    assert (found["credential"].level, found["admin token"].level) == (Level.NOTE, Level.OK)
+    assert found["admin token"].text == "none is set, and the runtime wants none to start workflows"
+
+
+def test_a_worker_with_a_credential_and_no_admin_token_leaves_starts_to_others() -> None:
+    with EmbeddedRuntime(read(WORKFLOWS)) as runtime:
+        found = looked(server=runtime.url, worker_token="wrk-SECRET")["admin token"]
+
+    assert (found.level, found.text) == (Level.NOTE, "TOKEN is not set")
+    assert "start_on_commit" in found.advice
 
 
 @pytest.mark.parametrize(("seconds", "level"), [(0, Level.OK), (3, Level.OK), (60, Level.WRONG), (-60, Level.WRONG)])

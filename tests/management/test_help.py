@@ -2,10 +2,12 @@
 
 import argparse
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
 from django.core.management import load_command_class
+from django.core.management.base import BaseCommand
 
 from orbit_django.management import commands
 
@@ -50,6 +52,22 @@ def test_numbers_of_time_and_size_name_their_unit(name: str) -> None:
     for action in options(parser_of(name)):
         unit = {"SECONDS": "second", "BYTES": "bytes"}.get(str(action.metavar))
         assert unit is None or unit in str(action.help) or "time" in str(action.help), action.dest
+
+
+@pytest.mark.parametrize("name", NAMES)
+def test_what_django_gives_to_every_command_is_taken_before_and_behind_an_action(name: str) -> None:
+    parser = parser_of(name)
+    given = {
+        action.dest: [action.option_strings[-1], *([] if action.nargs == 0 else ["1"])]
+        for action in BaseCommand().create_parser("manage.py", name)._actions
+        if action.dest not in ("help", "version")
+    }
+    actions = [each for each in parser._actions if isinstance(each, argparse._SubParsersAction)]
+    lines = [[inner, *(["1"] if inner == "settle" else [])] for each in actions for inner in each.choices]
+    assert {"settings", "skip_checks", "traceback"} < set(given)
+    for line, option in product(lines, given.values()):
+        found, rest = parser.parse_known_args([*option, *line]), parser.parse_known_args([*line, *option])
+        assert (found, found[1]) == (rest, []), (line, option)
 
 
 @pytest.mark.parametrize("name", NAMES)

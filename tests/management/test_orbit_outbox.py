@@ -84,6 +84,30 @@ def test_what_the_runtime_accepts_in_a_flush_is_delivered_when_it_ends(run, sett
     assert set(OutboxMessage.objects.values_list("status", "accepted")) == {("delivered", True)}
 
 
+@pytest.mark.promise("D1")
+def test_starts_that_take_the_admin_token_are_left_and_said_to_be(run, settings):
+    with EmbeddedRuntime([CONTRACT], token="adm", worker_token="wrk") as runtime:
+        settings.ORBIT = {"SERVER": runtime.url, "WORKER_TOKEN": "wrk"}
+        ask()
+        told = "CommandError: 1 workflow(s) wait to be started, which takes the admin token: set TOKEN\n"
+        assert run("flush") == (1, "0 sent, 1 left\n", told)
+        settings.ORBIT = {"SERVER": runtime.url}
+        told = "CommandError: 1 workflow(s) could not be started now; a worker or a later flush will\n"
+        assert run("flush") == (1, "1 sent, 1 left\n", told)
+    start = WorkflowStart.objects.get()
+    assert (start.status, start.sender) == ("pending", "")
+    assert start.last_error.endswith("it wants the admin token: set TOKEN, or ORBIT_TOKEN in the environment")
+
+
+@pytest.mark.promise("D1")
+def test_a_runtime_that_wants_no_token_is_sent_starts_without_one(run, settings):
+    with EmbeddedRuntime([CONTRACT]) as runtime:
+        settings.ORBIT = {"SERVER": runtime.url}
+        ask()
+        assert run("flush") == (0, "1 sent, 0 left\n", "")
+    assert WorkflowStart.objects.get().status == "started"
+
+
 def dispatched(runtime, execution_id):
     """Have a task handed out; return its token."""
     transport = HttpTransport(runtime.url, credential=lambda: "wrk")

@@ -46,8 +46,8 @@ class Command(ListingCommand):
         )
         settle.add_argument("--not-happened", action="store_true", help="it did not happen, and may be called again")
         settle.add_argument("--by", metavar="NAME", help="who says so (default: the name of the system's user)")
+        take_usual(parser, (listing, settle))
         for action in (listing, settle):
-            take_usual(action)
             action.add_argument(
                 "--database", metavar="ALIAS", help="look on this database alias alone (default: every alias in use)"
             )

@@ -51,8 +51,7 @@ class Command(ListingCommand):
             metavar="N",
             help="remove what has been settled for so many days (default: the setting RETENTION_DAYS, 30)",
         )
-        for action in actions.choices.values():
-            take_usual(action)
+        take_usual(parser, actions.choices.values())
         prune.add_argument("--dry-run", action="store_true", help="count what would be removed, and remove nothing")
 
     def handle(self, *args: Any, **options: Any) -> None:
@@ -102,15 +101,15 @@ class Command(ListingCommand):
         self._say(f"{sent + starts_sent} sent, {left + starts_left} left")
         if left:
             raise CommandError(f"{left} message(s) could not be sent now; a worker or a later flush will")
+        if starts_left and not settings.may_start:
+            raise CommandError(f"{starts_left} workflow(s) wait to be started, which takes the admin token: set TOKEN")
         if starts_left:
             raise CommandError(f"{starts_left} workflow(s) could not be started now; a worker or a later flush will")
 
     def _flush_starts(self, settings: conf.OrbitSettings, aliases: tuple[str, ...]) -> tuple[int, int]:
-        """Send starts; without the admin token none is sendable here, which is said."""
-        if settings.token is None:
-            if waiting := sum(starts.pending_count(alias) for alias in aliases):
-                self.stderr.write(f"{waiting} workflow(s) wait to be started, which takes the admin token: set TOKEN")
-            return 0, 0
+        """Send starts, as a worker with these settings would; return how many were sent, and how many are left."""
+        if not settings.may_start:
+            return 0, sum(starts.pending_count(alias) for alias in aliases)
         executions = Executions(settings)
         try:
             return flush_starts(executions, aliases, settings.redact, self._count("start(s) of workflows"))

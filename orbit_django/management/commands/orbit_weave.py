@@ -19,7 +19,7 @@ from orbit_django.conf.weave import WEAVE, WeaveSettings
 from orbit_django.doctor.findings import Level
 from orbit_django.doctor.weave import look_at_weave
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, RefusedError
-from orbit_django.management.shown import ListingCommand, take_usual
+from orbit_django.management.shown import ListingCommand, database_fault, take_usual
 from orbit_django.tasks import Task, registry
 from orbit_django.transports.weave.admission import Admission
 from orbit_django.worker.binding import wire_options
@@ -68,8 +68,7 @@ class Command(ListingCommand):
         )
         admit.add_argument("--dry-run", action="store_true", help="print the request, and send nothing")
         actions.add_parser("status", help="the environment, the token, the release, and what is owed; exit 1 if wrong")
-        for action in actions.choices.values():
-            take_usual(action)
+        take_usual(parser, actions.choices.values())
 
     def handle(self, *args: Any, **options: Any) -> None:
         """Run the action; exit 1 when the platform refuses or something is wrong, 2 for a mistake."""
@@ -162,6 +161,6 @@ def _owed(weave: WeaveSettings) -> Iterator[str]:
         try:
             found = outbox.counts(alias, weave.address)
         except (DatabaseError, InterfaceError) as error:
-            yield f"{alias}: the database cannot be used: {error}".splitlines()[0]
+            yield f"{alias}: {database_fault(error, [alias])}"
         else:
             yield f"{alias}: " + ", ".join(f"{count} {status}" for status, count in found.items())
