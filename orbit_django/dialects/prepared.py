@@ -15,7 +15,7 @@ from typing import Any, cast
 UNPREPARED = "26000"  # the server does not know the statement (any more)
 FIRST_USES = 16  # after so many uses a plan is made anew, then after four times as many, and so on
 MOST_USES = 1_024
-JOINT = b"\x1f"  # between values on their way into quotes
+JOINT = "\x1f"  # between values on their way into quotes
 
 
 @dataclass(slots=True)
@@ -46,7 +46,7 @@ class Prepared:
         if self._is_in(self._driver.pq.TransactionStatus.IDLE) and not self._raw.autocommit:
             result = self._demand(link.exec_(b"%b; %b" % (self._begin, self._call(name, values))))  # one way, not two
         else:
-            result = self._demand(link.exec_prepared(name, self._texts(values)))
+            result = self._demand(link.exec_prepared(name, [text.encode() for text in self._texts(values)]))
         if not result.ntuples:
             return None
         found = [result.get_value(0, column) for column in range(result.nfields)]
@@ -86,12 +86,11 @@ class Prepared:
 
     def _call(self, name: bytes, values: list[Any]) -> bytes:
         """Return a call with its values quoted, all in one go where none of them needs more than that."""
-        texts = self._texts(values)
-        joined = JOINT.join(texts)
-        if b"\\" in joined or joined.count(JOINT) >= len(texts):
-            return b"EXECUTE %b(%b)" % (name, b",".join([bytes(self._quote(text)) for text in texts]))
-        quoted = joined.replace(b"'", b"''").replace(JOINT, b"','")
-        return b"EXECUTE %b('%b')" % (name, quoted)
+        joined = JOINT.join(texts := self._texts(values))
+        if "\\" in joined or joined.count(JOINT) >= len(texts):
+            return b"EXECUTE %b(%b)" % (name, b",".join([bytes(self._quote(text.encode())) for text in texts]))
+        quoted = joined.replace("'", "''").replace(JOINT, "','")
+        return b"EXECUTE %b('%b')" % (name, quoted.encode())
 
     def _name(self, sql: str) -> bytes:
         """Return the name of a statement, planned anew now and then.
@@ -126,14 +125,9 @@ class Prepared:
             raise self._driver.OperationalError(result.error_message.decode(errors="replace"))
         raise self._driver.errors.error_from_result(result)
 
-    def _texts(self, values: list[Any]) -> list[bytes]:
+    def _texts(self, values: list[Any]) -> list[str]:
         """Return values as the server reads them; U+0000 would be the end of a text."""
-        texts = []
-        for value in values:
-            if isinstance(value, str):
-                texts.append(value.encode())
-            else:
-                texts.append(b"%d" % value if isinstance(value, int) else value.isoformat().encode())
-        if b"\x00" in b"".join(texts):
+        texts = [value if isinstance(value, str) else str(value) for value in values]
+        if "\x00" in "".join(texts):
             raise self._driver.DataError("a text of PostgreSQL cannot contain U+0000")
         return texts

@@ -49,7 +49,7 @@ class Filing:
     def answered(self, message: OutboxMessage, receipt: Receipt) -> None:
         """File the runtime's final answer: at once after a rest, soon under load."""
         now = self._clock.monotonic()
-        has_rested = now - self._flushed_at >= self._group_seconds
+        has_rested = not self._answered and now - self._flushed_at >= self._group_seconds
         if has_rested or not receipt.accepted or receipt.text:
             self._flushed_at = now if has_rested else self._flushed_at
             self.write(partial(_settle, message, receipt))

@@ -61,6 +61,17 @@ def test_what_was_accepted_is_filed_in_one_statement(filing: Filing) -> None:
         assert row.settled_at is not None
 
 
+def test_who_comes_late_joins_those_who_wait_instead_of_filing_alone(filing: Filing, clock: FixedClock) -> None:
+    accepted(2, filing)
+    clock.advance(10)  # their own thread had no turn yet
+    late = earn("late")
+    with CaptureQueriesContext(connection) as captured:
+        filing.answered(late, YES)
+    assert list(captured) == []
+    filing.flush()
+    assert OutboxMessage.objects.filter(status=Status.DELIVERED).count() == 3
+
+
 def test_rows_that_were_filed_before_are_not_read_again(filing: Filing) -> None:
     accepted(12, filing)
     filing.flush()
@@ -149,6 +160,7 @@ def test_after_a_rest_an_answer_is_filed_before_anything_else_happens(filing: Fi
     assert stored(token="first").status == Status.DELIVERED
     filing.answered(earn("second"), YES)
     assert stored(token="second").status == Status.PENDING
+    filing.flush()
     clock.advance(0.06)
     filing.answered(earn("third"), YES)
     assert stored(token="third").status == Status.DELIVERED
