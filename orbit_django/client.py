@@ -6,13 +6,17 @@ credential the workers use (O031, O035). The client retries nothing; the id make
 
 from __future__ import annotations
 
+import logging
 import threading
 import uuid
 from collections.abc import Callable
+from functools import lru_cache
 from typing import Any
 
-from orbit_django import conf
+from orbit_django import conf, contracts
 from orbit_django.clock import Clock, SystemClock
+from orbit_django.conf.files import mark_of
+from orbit_django.contracts.names import instead
 from orbit_django.exceptions import ConfigurationError, PayloadError, PayloadTooLargeError
 from orbit_django.payloads import compact, plain
 from orbit_django.tasks import registry
@@ -21,6 +25,7 @@ from orbit_django.transports.executions import Executions, start_body
 WAIT_MS = 20_000  # the longest single wait; longer ones are repeated
 EARLY_SECONDS = 1.0  # pause after a wait that the runtime ended early without a final status
 RUNNING = "RUNNING"
+logger = logging.getLogger(__name__)
 
 
 class Client:
@@ -93,7 +98,8 @@ def start_on_commit(
     ``orbit_outbox flush``, sends it until the runtime answers, and the id makes that one execution. Outside of a
     transaction the row is committed at once. ``input`` is an object of JSON values, None counts as an empty one;
     ``using`` is the alias of the transaction, DATABASE by default. The same id, workflow and input again changes
-    nothing.
+    nothing. A workflow that CONTRACTS does not declare is kept as well, since the runtime may know more than these
+    files; the log warns of it, once for each name.
 
     Raises, before anything is written, StartConflictError for an id that has another workflow or input,
     PayloadError and PayloadTooLargeError for what cannot be sent, ConfigurationError for an alias that no worker
@@ -110,7 +116,22 @@ def start_on_commit(
     if size > settings.max_body_bytes:
         raise PayloadTooLargeError(size, settings.max_body_bytes)
     append(workflow, value, execution_id, using=_looked_at(using or settings.database, settings))
+    if settings.contracts:
+        _warn_of_unknown(workflow, settings.contracts, tuple(map(mark_of, settings.contracts)))
     return execution_id
+
+
+@lru_cache(maxsize=256)  # so that it is told once for each name, and again after the files have changed
+def _warn_of_unknown(workflow: str, files: tuple[str, ...], marks: tuple[object, ...]) -> None:
+    """Warn of a start that is probably misspelt; nobody but the runtime can say that it is wrong."""
+    try:
+        catalog = contracts.load(files)
+    except ConfigurationError:
+        return  # told by E005
+    if catalog.workflows and not catalog.is_workflow(workflow):
+        end = instead(workflow, [name for name, _ in catalog.workflows])
+        text = "start_on_commit: CONTRACTS declares no workflow %r; the runtime refuses the start unless it knows it%s"
+        logger.warning(text, workflow, end)  # all in the text: a web process may show no extras
 
 
 def _looked_at(using: str, settings: conf.OrbitSettings) -> str:

@@ -13,7 +13,7 @@ from typing import Any
 from uuid import uuid4
 
 from django.db import IntegrityError, transaction
-from django.db.models import F, Q
+from django.db.models import Count, F, Max, Q
 from django.utils import timezone
 
 from orbit_django.dialects import dialect_of
@@ -112,6 +112,14 @@ def counts(using: str) -> dict[str, int]:
     """Return how many starts there are in each state."""
     rows = WorkflowStart.objects.using(using)
     return {status.value: rows.filter(status=status).count() for status in Status}
+
+
+def refused_count(using: str, limit: int) -> tuple[int, datetime | None]:
+    """Return how many of the latest answers, up to ``limit``, refused a start for good, and when the last one did."""
+    latest = WorkflowStart.objects.using(using).filter(settled_at__isnull=False).order_by("-settled_at")[:limit]
+    is_refused = Q(status=Status.REFUSED)
+    found = latest.aggregate(count=Count("pk", filter=is_refused), last=Max("settled_at", filter=is_refused))
+    return found["count"], found["last"]
 
 
 def pending_count(using: str) -> int:

@@ -1,4 +1,4 @@
-"""What stands above the lists: how much waits, and for how long. Each count ends early."""
+"""What stands above the lists: how much waits and for how long, and what was refused. Each count ends early."""
 
 from __future__ import annotations
 
@@ -10,10 +10,11 @@ from django.contrib import admin
 from django.db.models import Count, Min, Q
 from django.http import HttpRequest
 
+from orbit_django import outbox, starts
 from orbit_django.admin import databases, shown
 from orbit_django.models import Effect, OutboxMessage, WorkflowStart
 
-LIMIT = 1_000  # rows that a count looks at
+LIMIT = 1_000  # rows that a count looks at; of what was refused, the latest answers
 
 
 class Counter(NamedTuple):
@@ -21,7 +22,7 @@ class Counter(NamedTuple):
 
     name: str
     total: int
-    oldest: datetime | None
+    since: datetime | None  # when the oldest of them began to wait, or the last of them was refused
     address: str
 
     @property
@@ -32,12 +33,15 @@ class Counter(NamedTuple):
     @property
     def is_trouble(self) -> bool:
         """Whether a person has to do something about any of them."""
-        return self.name.endswith(("blocked", "uncertain"))
+        return self.name.endswith(("blocked", "uncertain", "refused"))
 
     @property
     def age(self) -> str:
-        """How long the oldest of them has waited."""
-        return shown.age(self.oldest) if self.oldest else ""
+        """How long the oldest of them has waited, or how long ago the last of them was refused."""
+        if self.since is None:
+            return ""
+        age = shown.age(self.since)
+        return f"last {age} ago" if self.name.endswith("refused") else f"oldest {age}"
 
 
 def counters(site: admin.AdminSite, request: HttpRequest, using: str) -> Iterator[Counter]:
@@ -45,14 +49,15 @@ def counters(site: admin.AdminSite, request: HttpRequest, using: str) -> Iterato
     for model, count in ((OutboxMessage, _messages), (Effect, _effects), (WorkflowStart, _starts)):
         if not request.user.has_perm(f"{model._meta.app_label}.view_{model._meta.model_name}"):
             continue
-        for name, word, number, oldest in count(using):
-            yield Counter(name, number, oldest, databases.list_of(site, model, using, status__exact=word))
+        for name, word, number, since in count(using):
+            yield Counter(name, number, since, databases.list_of(site, model, using, status__exact=word))
 
 
 def _messages(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
     rows = OutboxMessage.objects.using(using)
     yield "messages pending", "pending", *_told(rows.pending().filter(due_at__isnull=False).order_by("due_at"))
     yield "messages blocked", "blocked", *_told(rows.blocked().filter(settled_at__isnull=True).order_by("settled_at"))
+    yield "messages refused", "refused", *outbox.refused_count(using, LIMIT)
 
 
 def _effects(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
@@ -70,6 +75,7 @@ def _starts(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
     )
     for word in ("pending", "blocked"):
         yield f"starts {word}", word, told[word], told[f"oldest_{word}"]
+    yield "starts refused", "refused", *starts.refused_count(using, LIMIT)
 
 
 def _told(rows: Any, moment: str = "created_at") -> tuple[int, datetime | None]:

@@ -57,12 +57,12 @@ class MessageStatusFilter(WordFilter):
     orders: ClassVar = {Status.PENDING: ("-due_at", "-pk"), Status.BLOCKED: ("-settled_at", "-pk")}
 
     def kept(self, word: str) -> Q:
-        """Return what a row must be; superseded ones are refused, for a reason that means no trouble."""
-        if word == shown.SUPERSEDED:
+        """Return what a row must be; superseded is what was refused for a reason that means no trouble."""
+        if word in (shown.SUPERSEDED, Status.REFUSED):
             benign = Q()
             for reason in BENIGN_REASONS:
                 benign |= Q(reason__startswith=reason)
-            return Q(status=Status.REFUSED) & benign
+            return Q(status=Status.REFUSED) & (benign if word == shown.SUPERSEDED else ~benign)
         if word == Status.PENDING:
             return Q(status=word, due_at__isnull=False)
         return Q(status=word, settled_at__isnull=word == Status.BLOCKED)

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime
 
 from django.db import DatabaseError, InterfaceError, connections
 from django.utils import timezone
 
-from orbit_django import checks, placement
+from orbit_django import checks, outbox, placement, starts
 from orbit_django.conf import connections_for
 from orbit_django.dialects import dialect_of
 from orbit_django.doctor.findings import Finding, note, ok, wrong
@@ -16,7 +17,7 @@ from orbit_django.exceptions import ConfigurationError
 from orbit_django.models import Effect, OutboxMessage, WorkflowStart
 
 OLD_SECONDS = 60.0
-LIMIT = 10_000  # rows are counted up to here
+LIMIT = 10_000  # rows are counted up to here, the latest answers looked through up to here
 
 
 @dataclass(frozen=True)
@@ -113,6 +114,7 @@ def _look_at_rows(about: str, using: str) -> Iterator[Finding]:
     if depth["blocked"]:
         advice = "read last_error in the admin, repair the credential, then orbit_outbox retry"
         yield wrong(about, f"{depth['blocked']} message(s) blocked", advice)
+    yield from _look_at_refused(about, "message(s)", *outbox.refused_count(using, LIMIT))
     uncertain = Effect.objects.using(using).uncertain()[:1000].count()
     if uncertain:
         yield wrong(
@@ -135,3 +137,12 @@ def _look_at_starts(about: str, using: str, load: Load) -> Iterator[Finding]:
     if blocked:
         advice = "read last_error in the admin, repair TOKEN or SERVER, then orbit_outbox retry"
         yield wrong(about, f"{blocked} start(s) of workflows blocked", advice)
+    yield from _look_at_refused(about, "start(s) of workflows", *starts.refused_count(using, LIMIT))
+
+
+def _look_at_refused(about: str, what: str, count: int, last: datetime | None) -> Iterator[Finding]:
+    """Tell of what ended for good and not well; a note, since nothing sends it again."""
+    if last is not None:
+        when = f"{timezone.localtime(last, UTC):%Y-%m-%d %H:%M} UTC"
+        advice = "the admin shows the runtime's words; repair what they name, and start the workflow again"
+        yield note(about, f"{count} {what} refused by the runtime for good, the last one at {when}", advice)

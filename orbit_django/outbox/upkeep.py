@@ -5,11 +5,12 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from django.db.models import Count, Q
+from django.db.models import Count, Max, Q
 
 from orbit_django.dialects import dialect_of
 from orbit_django.models import OutboxMessage, OutboxMessageQuerySet
 from orbit_django.outbox.sending import Origin, Status, alias_of
+from orbit_django.protocol import BENIGN_REASONS
 
 BATCH = 500  # rows changed by one statement
 
@@ -82,6 +83,19 @@ def counts(using: str, server: str | None = None) -> dict[str, int]:
     """Return how many messages there are in each state, for every runtime or for one."""
     rows = OutboxMessage.objects.using(using).filter(**({} if server is None else {"server": server}))
     return {status.value: rows.filter(status=status).count() for status in Status}
+
+
+def refused_count(using: str, limit: int) -> tuple[int, datetime | None]:
+    """Return how many of the latest answers, up to ``limit``, refused a report for good, and when the last one did.
+
+    What was superseded is not among them: nothing is wrong there.
+    """
+    latest = OutboxMessage.objects.using(using).filter(settled_at__isnull=False).order_by("-settled_at")[:limit]
+    is_refused = Q(status=Status.REFUSED)
+    for reason in BENIGN_REASONS:
+        is_refused &= ~Q(reason__startswith=reason)
+    found = latest.aggregate(count=Count("pk", filter=is_refused), last=Max("settled_at", filter=is_refused))
+    return found["count"], found["last"]
 
 
 def declined_count(using: str) -> dict[str, int]:

@@ -19,25 +19,33 @@ def above(client, model="outboxmessage"):
 
 
 def test_every_list_tells_how_much_waits_and_for_how_long(admin_client, registry):
-    old = timezone.now() - timedelta(hours=5)
+    old, before = (timezone.now() - timedelta(hours=hours) for hours in (5, 49))
     message_of(None, "1", **PENDING, created_at=old)
     message_of(None, "2", **PENDING)
     message_of(None, "3")
+    message_of(None, "5", status="refused", reason="stale attempt")
+    message_of(None, "6", status="refused", reason="output violates the contract", settled_at=before)
     blocked_of(None, "4")
     effect_of(record_of())
     ask("e-1")
-    WorkflowStart.objects.update(created_at=old)
+    ask("e-2")
+    WorkflowStart.objects.filter(execution_id="e-1").update(created_at=old)
+    WorkflowStart.objects.filter(execution_id="e-2").update(status="refused", due_at=None, settled_at=old)
     for model in ("idempotencyrecord", "outboxmessage", "effect", "workflowstart"):
         told = above(admin_client, model)
         assert {name: counter.total for name, counter in told.items()} == {
             "messages pending": 2,
             "messages blocked": 1,
+            "messages refused": 1,
             "effects uncertain": 1,
             "starts pending": 1,
             "starts blocked": 0,
+            "starts refused": 1,
         }
-        assert told["messages pending"].age == "5\xa0hours"
-        assert told["starts pending"].age == "5\xa0hours"
+        assert told["messages pending"].age == "oldest 5\xa0hours"
+        assert told["starts pending"].age == "oldest 5\xa0hours"
+        assert told["messages refused"].age == "last 2\xa0days ago"
+        assert (told["starts refused"].age, told["starts refused"].is_trouble) == ("last 5\xa0hours ago", True)
     assert "oldest 5\xa0hours" in admin_client.get(f"{ADMIN}effect/").content.decode()
 
 

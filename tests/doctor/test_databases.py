@@ -1,4 +1,4 @@
-from datetime import timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 import pytest
@@ -64,6 +64,21 @@ def test_starts_that_nobody_can_send_are_wrong() -> None:
     assert found.text == "1 start(s) of workflows pending"
     WorkflowStart.objects.update(status="blocked", due_at=None)
     assert texts(Level.WRONG) == ["1 start(s) of workflows blocked"]
+
+
+def test_what_was_refused_for_good_is_told() -> None:
+    before, last = (datetime(2026, 5, day, 7, 30, tzinfo=UTC) for day in (1, 2))
+    refused = {"status": "refused", "due_at": None}
+    for number, told in enumerate(("output violates the contract", "no such step", "stale attempt")):
+        message = OutboxMessage.objects.filter(pk=earn(f"token-{number}").pk)
+        message.update(**refused, reason=told, settled_at=(before, last, timezone.now())[number])
+    starts.append("Chekout", {}, "order-1", using="default")
+    WorkflowStart.objects.update(**refused, settled_at=before)
+
+    assert texts(Level.NOTE) == [
+        "2 message(s) refused by the runtime for good, the last one at 2026-05-02 07:30 UTC",
+        "1 start(s) of workflows refused by the runtime for good, the last one at 2026-05-01 07:30 UTC",
+    ]
 
 
 def test_the_budget_of_connections() -> None:
