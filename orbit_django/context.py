@@ -10,7 +10,7 @@ from enum import StrEnum
 from typing import Any, Protocol
 
 from orbit_django.clock import Clock
-from orbit_django.exceptions import ConfigurationError, TaskCancelled
+from orbit_django.exceptions import ConfigurationError, NotRepeatableError, TaskCancelled
 from orbit_django.logs import BoundLogger, about
 from orbit_django.payloads import digest
 from orbit_django.protocol import Assignment, CredentialLease
@@ -225,7 +225,7 @@ class TaskContext:
 
     def _only_non_atomic(self, what: str) -> Effects:
         if self.effects is None:
-            raise ConfigurationError(
+            raise NotRepeatableError(
                 f"ctx.{what} needs a task with atomic=False: {self.task_name} runs in one transaction, "
                 "in which nothing can be kept before the end"
             )

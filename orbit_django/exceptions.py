@@ -71,6 +71,10 @@ class ClaimLostError(OrbitError):
     """Another owner has taken the key over; what this one does is not recorded any more."""
 
 
+class NotRepeatableError(ConfigurationError):
+    """A handler asked for something that its task does not have, so that no other attempt can fare better."""
+
+
 class EffectUncertainError(OrbitError):
     """An effect began, and nobody here knows whether it happened."""
 

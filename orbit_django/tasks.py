@@ -20,10 +20,13 @@ from django.db.models import Model
 from django.utils.module_loading import module_has_submodule
 
 from orbit_django import shapes
+from orbit_django.contracts.names import instead
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.protocol import RESERVED_PREFIX, Contract
 
 MODULE = "tasks_orbit"
+CONTEXT = ("orbit_django.context", "TaskContext")  # module and name of what a handler takes beside its input
+HOW_TO_DECLARE = 'name and version are to be said: @task("name", version="1.0.0")'
 _MISSING: Any = object()
 Function = TypeVar("Function", bound=Callable[..., Any])
 
@@ -96,7 +99,8 @@ class Registry:
         chosen = list(self)
         for pattern in (*patterns, *excluded):
             if not any(fnmatch.fnmatchcase(task.contract.task_name, pattern) for task in chosen):
-                raise ConfigurationError(f"the task pattern {pattern!r} matches none of {len(chosen)} tasks")
+                meant = instead(pattern, (task.contract.task_name for task in chosen))
+                raise ConfigurationError(f"the task pattern {pattern!r} matches none of {len(chosen)} tasks{meant}")
         if patterns:
             chosen = [task for task in chosen if _matches(task, patterns)]
         return tuple(task for task in chosen if not _matches(task, excluded))
@@ -120,10 +124,11 @@ def task(  # noqa: PLR0913  (what can be said about a handler, each by name)
     ``name`` and ``version`` are exactly those of the contract (O059). ``atomic`` runs the handler inside the
     transaction that also holds its record and its result. ``using`` is the database alias of that transaction,
     ``output`` a type that overrides the return annotation, ``sensitive`` hides inputs and outputs from people.
-    The function itself is returned unchanged. Raises TypeError when name or version were left out.
+    The function itself is returned unchanged.
     """
-    if callable(name) or name is _MISSING or version is _MISSING:
-        raise TypeError('write @task("name", version="1.0.0")')
+    if callable(name):  # @task without brackets
+        registry.faults.append(f"{_place(name)}: {HOW_TO_DECLARE}")
+        return name
 
     def register(function: Function) -> Function:
         try:
@@ -159,6 +164,8 @@ def _matches(task: Task, patterns: Iterable[str]) -> bool:
 
 
 def _named(value: Any, what: str) -> str:
+    if value is _MISSING:
+        raise ConfigurationError(HOW_TO_DECLARE)
     if not isinstance(value, str) or not value or value != value.strip() or not value.isprintable():
         raise ConfigurationError(f"the task's {what} is to be a text without blanks at its ends, found {value!r}")
     return value
@@ -188,19 +195,31 @@ def _positional(function: Callable[..., Any]) -> list[inspect.Parameter]:
     return [item for item in inspect.signature(function).parameters.values() if item.kind in kinds]
 
 
+def _shown(function: Callable[..., Any]) -> str:
+    """Return the parameters of a function without their annotations."""
+    found = inspect.signature(function).parameters.values()
+    return str(inspect.Signature([item.replace(annotation=item.empty) for item in found]))
+
+
 def _input_type(function: Callable[..., Any]) -> Any:
     positional = _positional(function)
     rest = [item for item in inspect.signature(function).parameters.values() if item not in positional[:2]]
     variable = (inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD)
     if not positional or any(item.default is item.empty and item.kind not in variable for item in rest):
-        raise ConfigurationError("a handler takes (input, ctx) or (input)")
+        raise ConfigurationError(f"a handler takes (input, ctx) or (input), found {_shown(function)}")
     found = _evaluated(positional[0].annotation, function)
+    if positional[0].name == "ctx" or any(_is_context(kind) for kind in (found, *typing.get_args(found))):
+        raise ConfigurationError(f"the input comes first: a handler takes (input, ctx), found {_shown(function)}")
     if model := _model_in(found):
         raise ConfigurationError(
             f"the input is annotated with the model {model.__name__}, but it is JSON: annotate it with dict, "
             "a dataclass, a TypedDict or a pydantic model, and look the row up"
         )
     return found if shapes.holds_shape(found) else None
+
+
+def _is_context(kind: Any) -> bool:
+    return (getattr(kind, "__module__", ""), getattr(kind, "__name__", "")) == CONTEXT
 
 
 def _output_type(function: Callable[..., Any], declared: Any) -> Any:

@@ -116,6 +116,21 @@ def test_unknown_keys_come_with_the_nearest_one(settings) -> None:
     assert conf.unknown_keys() == [("CONCURENCY", "CONCURRENCY"), ("server", "SERVER"), ("ZZZ", ""), ("5", "")]
 
 
+@pytest.mark.parametrize(
+    ("given", "meant"),
+    [
+        ("SECRET", ""),
+        ("SERVERS", "SERVER"),
+        ("TARGET", "GRPC_TARGET"),
+        ("token_file", "WORKER_TOKEN_FILE"),
+        ("URL", ""),
+    ],
+)
+def test_a_key_that_only_looks_a_little_like_another_is_not_taken_for_it(settings, given: str, meant: str) -> None:
+    settings.ORBIT = {given: "x"}
+    assert conf.unknown_keys() == [(given, meant)]
+
+
 def test_the_workers_token_then_its_file_then_the_admins(file: Path) -> None:
     put(file, b"from-file", 1)
     assert OrbitSettings(worker_token="w", worker_token_file=str(file), token="a").credential == "w"

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
+from orbit_django.context import TaskContext
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.protocol import Contract
 from orbit_django.tasks import Registry, Task, registry, task
@@ -141,9 +142,9 @@ def test_a_wrapped_handler_is_read_through_its_wrapper() -> None:
 @pytest.mark.parametrize(
     ("function", "reason"),
     [
-        (nothing, "takes (input, ctx) or (input)"),
-        (too_much, "takes (input, ctx) or (input)"),
-        (by_name, "takes (input, ctx) or (input)"),
+        (nothing, "takes (input, ctx) or (input), found ()"),
+        (too_much, "takes (input, ctx) or (input), found (input, ctx, more)"),
+        (by_name, "takes (input, ctx) or (input), found (input, *, ctx)"),
         (Methods.method, "takes (input, ctx) or (input)"),
         (Methods(), "belongs above a function"),
         (Order, "belongs above a function"),
@@ -177,11 +178,40 @@ def test_a_row_is_no_input_and_no_output(kind: Any) -> None:
     assert fault(pay).endswith("; a handler returns a JSON object")
 
 
-@pytest.mark.parametrize("declare", [lambda: task(plain), lambda: task("shop.pay"), lambda: task(version="1"), task])
-def test_a_decorator_without_name_or_version_says_how_it_is_written(declare: Callable[[], Any]) -> None:
-    with pytest.raises(TypeError) as caught:
-        declare()
-    assert str(caught.value) == 'write @task("name", version="1.0.0")'
+@pytest.mark.parametrize("declare", [task, task("shop.pay"), task(version="1"), task()])
+@pytest.mark.promise("W8")
+def test_a_decorator_without_name_or_version_says_how_it_is_written(declare: Any, found: Registry) -> None:
+    assert declare(plain) is plain
+    assert found.faults == [
+        f"{__name__}.plain:{plain.__code__.co_firstlineno}:"
+        ' name and version are to be said: @task("name", version="1.0.0")'
+    ]
+    assert list(found) == []
+
+
+def swapped(ctx: TaskContext, input): ...
+
+
+def swapped_and_bare(ctx, input): ...
+
+
+def named_otherwise(delivery: TaskContext | None, data=None): ...
+
+
+@pytest.mark.parametrize(
+    ("function", "shown"),
+    [(swapped, "(ctx, input)"), (swapped_and_bare, "(ctx, input)"), (named_otherwise, "(delivery, data=None)")],
+)
+@pytest.mark.promise("W8")
+def test_a_handler_whose_context_comes_first_is_told_so(function: Callable[..., Any], shown: str) -> None:
+    assert fault(function).endswith(f": the input comes first: a handler takes (input, ctx), found {shown}")
+
+
+def test_a_pattern_that_matches_no_task_is_answered_with_the_likely_name(found: Registry) -> None:
+    task("shop.pay", version="1.0.0")(plain)
+    for patterns in ({"patterns": ["shop.pya"]}, {"excluded": ["shop.pya"]}):
+        with pytest.raises(ConfigurationError, match=r"'shop.pya' matches none of 1 tasks; did you mean `shop.pay`\?"):
+            found.select(**patterns)
 
 
 @pytest.mark.parametrize("value", ["", " ", " shop.pay", "shop\npay", "a\x00", "\ud800", 1, 1.0, None])

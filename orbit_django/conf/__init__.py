@@ -6,7 +6,6 @@ empty text count as unset (O200).
 
 from __future__ import annotations
 
-import difflib
 import os
 import socket
 from collections.abc import Mapping
@@ -19,6 +18,7 @@ from django.conf import settings
 
 from orbit_django.conf.files import mark_of
 from orbit_django.conf.readers import READERS
+from orbit_django.conf.texts import likely_key
 from orbit_django.conf.token_file import TokenFile
 from orbit_django.conf.weave import NO_RELEASE, WeaveSettings
 from orbit_django.exceptions import ConfigurationError
@@ -156,8 +156,7 @@ def unknown_keys() -> list[tuple[str, str]]:
     """Return each key of ``settings.ORBIT`` that does not exist, with the most similar one that does (or "")."""
     known = keys()
     given = _from_project()
-    close = {key: difflib.get_close_matches(str(key).upper(), known, n=1) for key in given if key not in known}
-    return [(str(key), "".join(names)) for key, names in close.items()]
+    return [(str(key), likely_key(key, known)) for key in given if key not in known]
 
 
 def _from_project() -> Mapping[str, Any]:

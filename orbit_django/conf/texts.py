@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import difflib
+from collections.abc import Collection
 from pathlib import Path
 from typing import Any
 from urllib.parse import urlsplit
@@ -12,6 +14,15 @@ MAX_NAME = 255  # what the tables keep of a server's URL and of a worker's id
 def is_header_text(text: str) -> bool:
     """Return whether a text can be sent as a bearer token."""
     return text.isascii() and text.isprintable() and text == text.strip()
+
+
+def likely_key(given: object, known: Collection[str]) -> str:
+    """Return the key that was probably meant: a similar one, or one that is longer by a word; else ""."""
+    name = str(given).upper()
+    close = difflib.get_close_matches(name, known, n=1, cutoff=0.75)
+    words = set(name.split("_"))
+    longer = [key for key in sorted(known) if words < set(key.split("_"))]
+    return next(iter([*close, *longer]), "")
 
 
 def read_text(value: Any) -> str:

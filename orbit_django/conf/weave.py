@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 import re
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -10,7 +9,7 @@ from functools import cached_property
 from typing import Any, TypeVar
 from uuid import UUID
 
-from orbit_django.conf.texts import read_secret, read_text, read_url
+from orbit_django.conf.texts import likely_key, read_secret, read_text, read_url
 from orbit_django.conf.token_file import TokenFile
 
 Read = TypeVar("Read")
@@ -104,8 +103,8 @@ def _read(value: Any, readers: Readers) -> dict[str, Any]:
     found: dict[str, Any] = {}
     for key, given in value.items():
         if key not in readers:
-            close = difflib.get_close_matches(str(key).upper(), readers, n=1)
-            raise ValueError(f"the key {key!r} is unknown" + (f"; did you mean {close[0]!r}?" if close else ""))
+            close = likely_key(key, readers)
+            raise ValueError(f"the key {key!r} is unknown" + (f"; did you mean {close!r}?" if close else ""))
         if given is None or given == "":
             continue
         try:

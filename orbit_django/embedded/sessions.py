@@ -10,6 +10,7 @@ from typing import Any
 
 from orbit_django.clock import Clock
 from orbit_django.contracts import Catalog
+from orbit_django.contracts.names import likely
 from orbit_django.embedded.timers import Timers
 from orbit_django.exceptions import RuntimeRefusalError
 from orbit_django.protocol import RESERVED_PREFIX, Contract
@@ -130,16 +131,19 @@ def check_registration(body: Mapping[str, Any], catalog: Catalog) -> list[str]:
         if name.startswith(RESERVED_PREFIX) or catalog.is_workflow(name):
             what = "a built-in task" if name.startswith(RESERVED_PREFIX) else "a child workflow"
             raise RuntimeRefusalError(400, "RESERVED_TASK", f"`{name}` is {what} and cannot be announced by a worker")
-        warnings += _warning(contract, catalog.versions_in_use(name))
+        warnings += _warning(contract, catalog)
     return warnings
 
 
-def _warning(contract: Contract, used: list[str]) -> list[str]:
+def _warning(contract: Contract, catalog: Catalog) -> list[str]:
+    used = catalog.versions_in_use(contract.task_name)
     if contract.contract_version in used:
         return []
     use = f"but registered workflows use {', '.join(used)}" if used else "but no registered workflow uses it"
     announced = f"`{contract.task_name}` is announced at version {contract.contract_version}"
-    return [f"{announced} {use}; this worker will not receive those tasks"]
+    close = "" if used else likely(contract.task_name, {name for name, _ in catalog.tasks})
+    meant = f"; did you mean `{close}`?" if close not in ("", contract.task_name) else ""
+    return [f"{announced} {use}; this worker will not receive those tasks{meant}"]
 
 
 def _contracts(body: Mapping[str, Any]) -> Iterator[Contract]:

@@ -11,7 +11,14 @@ from asgiref.sync import async_to_sync, iscoroutinefunction
 
 from orbit_django import payloads, shapes
 from orbit_django.context import CancelReason, TaskContext
-from orbit_django.exceptions import EffectUncertainError, PayloadError, PayloadTooLargeError, TaskCancelled, TaskError
+from orbit_django.exceptions import (
+    EffectUncertainError,
+    NotRepeatableError,
+    PayloadError,
+    PayloadTooLargeError,
+    TaskCancelled,
+    TaskError,
+)
 from orbit_django.protocol import Assignment, Code, Failure
 from orbit_django.tasks import Task
 
@@ -134,7 +141,7 @@ def _unhandled(error: BaseException) -> Failure:
     return Failure(
         Code.UNHANDLED_EXCEPTION,
         _text_of(error),
-        retryable=True,
+        retryable=not isinstance(error, NotRepeatableError),
         details={"type": type(error).__qualname__, "traceback": "".join(lines)[-TRACEBACK_LIMIT:]},
     )
 

@@ -42,6 +42,11 @@ def test_registrations_that_are_refused(world: World, change: dict[str, Any], co
             "`other.task` is announced at version 1.0.0 but no registered workflow uses it; "
             "this worker will not receive those tasks",
         ),
+        (
+            ("greeting.compsoe", "1.0.0"),
+            "`greeting.compsoe` is announced at version 1.0.0 but no registered workflow uses it; "
+            "this worker will not receive those tasks; did you mean `greeting.compose`?",
+        ),
     ],
 )
 def test_a_version_that_no_workflow_uses_is_a_warning(world: World, contract: tuple[str, str], warning: str) -> None:

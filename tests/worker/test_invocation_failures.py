@@ -50,6 +50,14 @@ def test_every_exception_is_one_failed_attempt(error: BaseException) -> None:
     assert "in handler" in failure.details["traceback"]
 
 
+@pytest.mark.promise("E10")
+def test_what_an_atomic_task_does_not_have_is_no_better_the_next_time() -> None:
+    failure = failing(lambda input, ctx: ctx.effect("mail", print))
+
+    assert (failure.code, failure.retryable) == ("UNHANDLED_EXCEPTION", False)
+    assert failure.message.startswith("ctx.effect needs a task with atomic=False: ")
+
+
 def test_an_exception_that_cannot_be_shown_is_still_one_failed_attempt() -> None:
     class MuteError(Exception):
         def __str__(self) -> str:

@@ -16,6 +16,7 @@ from orbit_django import conf, contracts, outbox
 from orbit_django.agreement.capabilities import capabilities
 from orbit_django.conf.token_file import TokenFile
 from orbit_django.conf.weave import WEAVE, WeaveSettings
+from orbit_django.contracts.names import instead
 from orbit_django.doctor.findings import Level
 from orbit_django.doctor.weave import look_at_weave
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, RefusedError
@@ -141,7 +142,10 @@ def _chosen(tasks: tuple[Task, ...], patterns: list[str]) -> list[str]:
     names = [(task.contract.task_name, task.contract.contract_version) for task in tasks]
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name, _ in names):
-            raise ConfigurationError(f"--credentials: the pattern {pattern!r} matches none of {len(names)} tasks")
+            meant = instead(pattern, (name for name, _ in names))
+            raise ConfigurationError(
+                f"--credentials: the pattern {pattern!r} matches none of {len(names)} tasks{meant}"
+            )
     return [f"{name}@{version}" for name, version in names if any(fnmatchcase(name, each) for each in patterns)]
 
 
