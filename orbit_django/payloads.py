@@ -186,6 +186,12 @@ def digest(*parts: str) -> str:
     return hashlib.sha256(b"".join([len(raw).to_bytes(8, "big") + raw for raw in raws])).hexdigest()
 
 
+def counted(count: int, noun: str) -> str:
+    """Return a number with its noun, which is given for one: ``1 task``, ``2,000 tasks``, ``2 processes``."""
+    ending = "es" if noun.endswith("s") else "s"
+    return f"{count:,} {noun}" if count == 1 else f"{count:,} {noun}{ending}"
+
+
 def cut(text: str, length: int) -> str:
     """Return a text for people, shortened with a mark when it is longer than ``length``."""
     return text if len(text) <= length else text[: max(length - len(CUT_MARK), 0)] + CUT_MARK

@@ -22,6 +22,7 @@ from django.utils.module_loading import module_has_submodule
 from orbit_django import shapes
 from orbit_django.contracts.names import instead
 from orbit_django.exceptions import ConfigurationError
+from orbit_django.payloads import counted
 from orbit_django.protocol import RESERVED_PREFIX, Contract
 
 MODULE = "tasks_orbit"
@@ -99,8 +100,8 @@ class Registry:
         chosen = list(self)
         for pattern in (*patterns, *excluded):
             if not any(fnmatch.fnmatchcase(task.contract.task_name, pattern) for task in chosen):
-                meant = instead(pattern, (task.contract.task_name for task in chosen))
-                raise ConfigurationError(f"the task pattern {pattern!r} matches none of {len(chosen)} tasks{meant}")
+                told = f"the task pattern {pattern!r} matches none of {counted(len(chosen), 'task')}"
+                raise ConfigurationError(told + instead(pattern, (task.contract.task_name for task in chosen)))
         if patterns:
             chosen = [task for task in chosen if _matches(task, patterns)]
         return tuple(task for task in chosen if not _matches(task, excluded))

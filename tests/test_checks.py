@@ -263,7 +263,7 @@ def test_a_missing_migration_stops_a_worker(lacking: str) -> None:
     serve()
     start("default")
     assert refusal("default", lacking) == (
-        "database 'other' lacks 1 migration(s) of orbit_django: run manage.py migrate --database other"
+        "database 'other' lacks 1 migration of orbit_django: run manage.py migrate --database other"
     )
 
 

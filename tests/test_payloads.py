@@ -292,3 +292,8 @@ def test_a_stored_text_is_one_that_every_database_keeps(text: str, length: int |
     assert "\x00" not in kept
     assert kept.encode().decode() == kept
     assert length is None or len(kept) <= length
+
+
+def test_a_number_comes_with_its_noun() -> None:
+    assert [payloads.counted(count, "task") for count in (1, 0, 2_000)] == ["1 task", "0 tasks", "2,000 tasks"]
+    assert payloads.counted(2, "process") == "2 processes"

@@ -210,7 +210,7 @@ def test_a_handler_whose_context_comes_first_is_told_so(function: Callable[..., 
 def test_a_pattern_that_matches_no_task_is_answered_with_the_likely_name(found: Registry) -> None:
     task("shop.pay", version="1.0.0")(plain)
     for patterns in ({"patterns": ["shop.pya"]}, {"excluded": ["shop.pya"]}):
-        with pytest.raises(ConfigurationError, match=r"'shop.pya' matches none of 1 tasks; did you mean `shop.pay`\?"):
+        with pytest.raises(ConfigurationError, match=r"'shop.pya' matches none of 1 task; did you mean `shop.pay`\?"):
             found.select(**patterns)
 
 

@@ -16,7 +16,8 @@ from django.utils.html import format_html
 
 from orbit_django.admin import databases, shown
 from orbit_django.admin.lists import MOST_LISTED
-from orbit_django.admin.pages import LedgerAdmin
+from orbit_django.admin.pages import LedgerAdmin, trail
+from orbit_django.payloads import counted
 
 logger = logging.getLogger(__name__)
 MOST_SHOWN = 10  # rows that a confirmation names
@@ -30,7 +31,7 @@ class Request:
     permission: str
     title: str
     statuses: tuple[str, ...]
-    what: str  # the rows that it is about
+    what: str  # one of the rows that it is about
     consequence: str
     act: Callable[[str, Collection[int]], int]  # alias and keys; returns how many were changed
 
@@ -58,7 +59,7 @@ class SendAgainAdmin(LedgerAdmin):
         rows = rows.filter(status__in=wanted.statuses, settled_at__isnull=True).order_by("settled_at", "pk")
         keys = list(rows.values_list("pk", flat=True)[:MOST_LISTED])
         if not keys:
-            self.message_user(request, f"None of the chosen rows is one of the {wanted.what}.", messages.WARNING)
+            self.message_user(request, f"None of the chosen rows is one of the {wanted.what}s.", messages.WARNING)
             return None
         if "post" not in request.POST:
             return self._question(request, rows, keys, wanted)
@@ -67,8 +68,8 @@ class SendAgainAdmin(LedgerAdmin):
         extra = {"action": wanted.action, "count": count, "user": request.user.pk}
         logger.info("a person had rows sent again", extra=extra)
         kept = len(keys) - count
-        text = f"{count:,} of the {wanted.what} will be sent by a worker or by orbit_outbox flush."
-        text += f" {kept:,} are being sent at this moment, or were answered." if kept else ""
+        text = f"{count:,} of the {wanted.what}s will be sent by a worker or by orbit_outbox flush."
+        text += f" Left alone, since being sent at this moment or answered: {kept:,}." if kept else ""
         self.message_user(request, text, messages.SUCCESS if count else messages.WARNING)
         return None
 
@@ -77,8 +78,9 @@ class SendAgainAdmin(LedgerAdmin):
             **self.admin_site.each_context(request),
             "title": wanted.title,
             "opts": self.opts,
+            **trail(self.admin_site, self.opts, (None, request.get_full_path()), (wanted.title, "")),
             "wanted": wanted,
-            "count": len(keys),
+            "about": counted(len(keys), wanted.what),
             "is_most": len(keys) == MOST_LISTED,
             "rows": [(self.link(row, self.state(row)), self.told(row)) for row in self._first(rows, keys)],
             "more": max(len(keys) - MOST_SHOWN, 0),

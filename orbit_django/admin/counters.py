@@ -20,10 +20,16 @@ LIMIT = 1_000  # rows that a count looks at; of what was refused, the latest ans
 class Counter(NamedTuple):
     """One number with the list that it leads to."""
 
-    name: str
+    noun: str
+    word: str
     total: int
     since: datetime | None  # when the oldest of them began to wait, or the last of them was refused
     address: str
+
+    @property
+    def name(self) -> str:
+        """What is counted."""
+        return f"{self.noun if self.total == 1 else self.noun + 's'} {self.word}"
 
     @property
     def number(self) -> str:
@@ -33,7 +39,7 @@ class Counter(NamedTuple):
     @property
     def is_trouble(self) -> bool:
         """Whether a person has to do something about any of them."""
-        return self.name.endswith(("blocked", "uncertain", "refused"))
+        return self.word in ("blocked", "uncertain", "refused")
 
     @property
     def age(self) -> str:
@@ -49,19 +55,19 @@ def counters(site: admin.AdminSite, request: HttpRequest, using: str) -> Iterato
     for model, count in ((OutboxMessage, _messages), (Effect, _effects), (WorkflowStart, _starts)):
         if not request.user.has_perm(f"{model._meta.app_label}.view_{model._meta.model_name}"):
             continue
-        for name, word, number, since in count(using):
-            yield Counter(name, number, since, databases.list_of(site, model, using, status__exact=word))
+        for noun, word, number, since in count(using):
+            yield Counter(noun, word, number, since, databases.list_of(site, model, using, status__exact=word))
 
 
 def _messages(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
     rows = OutboxMessage.objects.using(using)
-    yield "messages pending", "pending", *_told(rows.pending().filter(due_at__isnull=False).order_by("due_at"))
-    yield "messages blocked", "blocked", *_told(rows.blocked().filter(settled_at__isnull=True).order_by("settled_at"))
-    yield "messages refused", "refused", *outbox.refused_count(using, LIMIT)
+    yield "message", "pending", *_told(rows.pending().filter(due_at__isnull=False).order_by("due_at"))
+    yield "message", "blocked", *_told(rows.blocked().filter(settled_at__isnull=True).order_by("settled_at"))
+    yield "message", "refused", *outbox.refused_count(using, LIMIT)
 
 
 def _effects(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
-    yield "effects uncertain", "uncertain", *_told(Effect.objects.using(using).uncertain(), "started_at")
+    yield "effect", "uncertain", *_told(Effect.objects.using(using).uncertain(), "started_at")
 
 
 def _starts(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
@@ -74,8 +80,8 @@ def _starts(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
         oldest_blocked=Min("created_at", filter=is_blocked),
     )
     for word in ("pending", "blocked"):
-        yield f"starts {word}", word, told[word], told[f"oldest_{word}"]
-    yield "starts refused", "refused", *starts.refused_count(using, LIMIT)
+        yield "start", word, told[word], told[f"oldest_{word}"]
+    yield "start", "refused", *starts.refused_count(using, LIMIT)
 
 
 def _told(rows: Any, moment: str = "created_at") -> tuple[int, datetime | None]:

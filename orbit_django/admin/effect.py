@@ -18,7 +18,7 @@ from django.urls import URLPattern, path
 from orbit_django import effects
 from orbit_django.admin import databases, shown
 from orbit_django.admin.lists import WordFilter, beginning
-from orbit_django.admin.pages import LedgerAdmin, records_of
+from orbit_django.admin.pages import LedgerAdmin, records_of, trail
 from orbit_django.models import Effect
 from orbit_django.payloads import cut
 
@@ -156,8 +156,11 @@ class EffectAdmin(LedgerAdmin):
 
     def _page(self, request: HttpRequest, effect: Any, **context: Any) -> HttpResponse:
         said: dict[str, Any] = context.get("said") or {}
+        address = databases.address_of(self.admin_site, effect)
+        every = databases.list_of(self.admin_site, effect, effect._state.db)
         context |= {
             **self.admin_site.each_context(request),
+            **trail(self.admin_site, self.opts, (None, every), (effect.name, address), ("Settle", "")),
             "title": "Settle an effect",
             "opts": self.opts,
             "effect": effect,
@@ -165,7 +168,7 @@ class EffectAdmin(LedgerAdmin):
             "task": self.task(effect),
             "error": self.shown_error(effect),
             "has_happened": said.get("outcome") == HAPPENED,
-            "address": databases.address_of(self.admin_site, effect),
+            "address": address,
         }
         request.current_app = self.admin_site.name
         return TemplateResponse(request, "admin/orbit_django/effect/settle.html", context)
@@ -182,14 +185,14 @@ class EffectAdmin(LedgerAdmin):
     @admin.display(description="effect")
     def effect(self, effect: Any) -> str:
         """Show the name that the handler gave it."""
-        return shown.cell(effect.name, 30)
+        return shown.cell(effect.name, 24)
 
     @admin.display(description="task")
     def task(self, effect: Any) -> str:
         """Show name and version of the task."""
         if hasattr(effect, "head_task"):
             return shown.named(effect.head_task, effect.head_version)
-        return shown.named(effect.record.task_name, effect.record.contract_version)
+        return shown.named(effect.record.task_name, effect.record.contract_version, 255)
 
     @admin.display(description="record")
     def its_record(self, effect: Any) -> str:

@@ -12,6 +12,7 @@ from django.http import HttpRequest, HttpResponse
 from django.template.response import TemplateResponse
 
 from orbit_django.admin import databases, shown
+from orbit_django.admin.pages import trail
 from orbit_django.admin.timeline import Event, events
 from orbit_django.models import Effect, IdempotencyRecord, OutboxMessage, WorkflowStart
 from orbit_django.payloads import cut, digest, storable
@@ -46,6 +47,7 @@ class ExecutionPage:
             **self._site.each_context(request),
             "title": f"Execution {cut(name, 80)}",
             "opts": self._opts,
+            **trail(self._site, self._opts, (f"Execution {name}", "")),
             "name": cut(name, 300),
             "others": [
                 (other, databases.execution_of(self._site, name, other))

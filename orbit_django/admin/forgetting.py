@@ -14,6 +14,7 @@ from django.template.response import TemplateResponse
 
 from orbit_django import retention
 from orbit_django.admin import databases, shown
+from orbit_django.admin.pages import trail
 from orbit_django.exceptions import RecordInUseError
 from orbit_django.models import OutboxMessage
 from orbit_django.payloads import cut
@@ -66,6 +67,13 @@ class ForgetPage:
             **self._site.each_context(request),
             "title": "Forget a record",
             "opts": self._pages.opts,
+            **trail(
+                self._site,
+                self._pages.opts,
+                (None, databases.list_of(self._site, record, using)),
+                (record.idempotency_key, databases.address_of(self._site, record)),
+                ("Forget", ""),
+            ),
             "record": record,
             "task": shown.named(record.task_name, record.contract_version),
             "key": cut(record.idempotency_key, 500),

@@ -115,7 +115,7 @@ class IdempotencyRecordAdmin(LedgerAdmin):
         """Show name and version of the task."""
         if hasattr(record, "head_task"):
             return shown.named(record.head_task, record.head_version)
-        return shown.named(record.task_name, record.contract_version)
+        return shown.named(record.task_name, record.contract_version, 255)
 
     @admin.display(description="key")
     def key(self, record: Any) -> str:

@@ -26,7 +26,7 @@ REQUEUE = again.Request(
     permission="orbit_django.requeue_outboxmessage",
     title="Requeue blocked messages",
     statuses=(Status.BLOCKED,),
-    what="blocked messages",
+    what="blocked message",
     consequence=(
         "Each is tried once more, the same bytes under the same token, by any worker of its server. Do it when what "
         "blocked them has been mended: otherwise they are blocked again."
@@ -38,7 +38,7 @@ DELIVER = again.Request(
     permission="orbit_django.redeliver_outboxmessage",
     title="Deliver again",
     statuses=(Status.PENDING, Status.BLOCKED),
-    what="unanswered messages",
+    what="unanswered message",
     consequence=(
         "Each is sent at once instead of at the end of its pause, the same bytes under the same token, by any worker "
         "of its server. No handler runs. A result that the runtime has already is answered as a duplicate, which does "
@@ -51,7 +51,7 @@ DELIVER = again.Request(
 class MessageStatusFilter(WordFilter):
     """By status; what has no final answer is found by the indexes over the times."""
 
-    title = "status"
+    title = "delivery"
     parameter_name = "status__exact"
     words = (*Status.values, shown.SUPERSEDED)
     orders: ClassVar = {Status.PENDING: ("-due_at", "-pk"), Status.BLOCKED: ("-settled_at", "-pk")}
@@ -80,23 +80,23 @@ class KindFilter(WordFilter):
 class OutboxMessageAdmin(again.SendAgainAdmin):
     """Messages, newest first."""
 
-    list_display = ("state", "task", "execution", "age", "tries", "answer", "kind", "attempt")
+    list_display = ("outcome", "state", "task", "execution", "attempt", "age", "tries", "answer")
     list_filter = (MessageStatusFilter, KindFilter)
     actions = ("requeue_blocked", "deliver_again")
     requests = (REQUEUE, DELIVER)
     joined = ("record",)
     fieldsets = (
-        (None, {"fields": ("state", "kind", "task", "its_record", "whole_execution", "attempt")}),
+        (None, {"fields": ("whole_outcome", "state", "task", "its_record", "whole_execution", "attempt")}),
         ("Answer", {"fields": ("accepted", "whole_reason", "whole_receipt", "last_status", "settled_at")}),
         (
             "Delivery",
             {"fields": ("tries", "whole_error", "next_try", "waits_for", "worker_id", "server", "created_at")},
         ),
-        ("Request", {"fields": ("completion_id", "shown_body")}),
+        ("Request", {"fields": ("kind", "completion_id", "shown_body")}),
     )
     readonly_fields = (
-        "state", "task", "its_record", "whole_execution", "tries", "whole_reason", "whole_error", "next_try",
-        "waits_for", "whole_receipt", "shown_body", "sending_again",
+        "whole_outcome", "state", "task", "its_record", "whole_execution", "tries", "whole_reason", "whole_error",
+        "next_try", "waits_for", "whole_receipt", "shown_body", "sending_again",
     )  # fmt: skip
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -147,7 +147,19 @@ class OutboxMessageAdmin(again.SendAgainAdmin):
         """Lead to the execution."""
         return self.way_to(message.execution_id, message, 255)
 
-    @admin.display(description="status")
+    @admin.display(description="outcome")
+    def outcome(self, message: Any) -> str:
+        """Show what is reported."""
+        return shown.label("failed" if message.kind == OutboxMessage.Kind.FAIL else "succeeded")
+
+    @admin.display(description="outcome")
+    def whole_outcome(self, message: Any) -> str:
+        """Show what is reported, with the code of a failure."""
+        if message.kind != OutboxMessage.Kind.FAIL:
+            return self.outcome(message)
+        return format_html("{}, {}", self.outcome(message), shown.code_of(outbox.text_of(message)))
+
+    @admin.display(description="delivery")
     def state(self, message: Any) -> str:
         """Show where the message stands; refused for a benign reason, it was superseded."""
         return shown.label(shown.standing(message))
@@ -159,7 +171,7 @@ class OutboxMessageAdmin(again.SendAgainAdmin):
             return "-"
         if hasattr(message, "head_task"):
             return shown.named(message.head_task, message.head_version)
-        return shown.named(message.record.task_name, message.record.contract_version)
+        return shown.named(message.record.task_name, message.record.contract_version, 255)
 
     @admin.display(description="tries")
     def tries(self, message: Any) -> int:

@@ -4,19 +4,22 @@ from __future__ import annotations
 
 from typing import Any
 
+import django
 from django.contrib import admin
 from django.contrib.admin.models import CHANGE, LogEntry
 from django.contrib.admin.views.main import ChangeList
 from django.contrib.contenttypes.models import ContentType
 from django.db.models import Q, QuerySet
 from django.http import HttpRequest, HttpResponse
+from django.urls import reverse
 from django.utils.html import format_html
+from django.utils.text import capfirst
 
 from orbit_django.admin import databases, shown
 from orbit_django.admin.counters import counters
 from orbit_django.admin.lists import MOST_FOUND, MOST_LISTED, NarrowList, ShortPaginator
 from orbit_django.models import IdempotencyRecord
-from orbit_django.payloads import digest, storable
+from orbit_django.payloads import cut, digest, storable
 from orbit_django.protocol import StepKind
 from orbit_django.tasks import registry
 
@@ -147,6 +150,16 @@ class LedgerAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # it is generic 
     def has_delete_permission(self, request: HttpRequest, obj: Any = None) -> bool:
         """Refuse: without its row a task would run, or be reported, once more."""
         return False
+
+
+def trail(site: admin.AdminSite, opts: Any, *steps: tuple[str | None, str]) -> dict[str, Any]:
+    """Return the way to a page of our own, from the app on: steps of text and address, the page itself without one.
+
+    The text None stands for the name of the table. How Django marks such a way up changed with its version 6.1.
+    """
+    app = reverse("admin:app_list", kwargs={"app_label": opts.app_label}, current_app=site.name)
+    named = [(capfirst(opts.verbose_name_plural) if text is None else cut(text, 60), to) for text, to in steps]
+    return {"trail": [(opts.app_config.verbose_name, app), *named], "is_trail_listed": django.VERSION >= (6, 1)}
 
 
 def hashes_of(key: str) -> list[str]:

@@ -43,7 +43,7 @@ COLOURS = {
     "succeeded": "#2f855a",
     "failed": "#c53030",
     "pending": "#2b6cb0",
-    "delivered": "#2f855a",
+    "delivered": "#718096",  # that it arrived makes no success of a failure
     "superseded": "#718096",
     "refused": "#c53030",
     "blocked": "#b7791f",
@@ -131,7 +131,8 @@ def code_of(text: str | None) -> str:
 def label(word: str) -> str:
     """Return a state with a dot in its colour."""
     colour = COLOURS.get(word, "inherit")
-    return format_html('<span style="white-space:nowrap"><span style="color:{}">●</span> {}</span>', colour, word)
+    text = word.replace("_", " ")
+    return format_html('<span style="white-space:nowrap"><span style="color:{}">●</span> {}</span>', colour, text)
 
 
 def shortened(text: str | None, length: int) -> str:
@@ -147,14 +148,12 @@ def age(moment: datetime) -> str:
 
 def cell(text: str, length: int = 20) -> str:
     """Return a name as one unbroken line, its middle left out when it is long; the whole is in its title."""
-    tail = length // 2
-    line = text if len(text) <= length else f"{text[: length - tail - 1]}…{text[-tail:]}"
-    return format_html('<span style="white-space:nowrap" title="{}">{}</span>', cut(text, 200), line)
+    return format_html('<span style="white-space:nowrap" title="{}">{}</span>', cut(text, 200), _middle(text, length))
 
 
 def sentence(text: str) -> str:
     """Return words for a column, which get the room to be read."""
-    style = "display:inline-block;min-width:16em;overflow-wrap:anywhere"
+    style = "display:inline-block;min-width:10em;overflow-wrap:anywhere"
     return format_html('<span style="{}">{}</span>', style, shortened(text, 90))
 
 
@@ -163,9 +162,9 @@ def button(text: str, address: str) -> str:
     return format_html('<a class="button" style="{}" href="{}">{}</a>', BUTTON, address, text)
 
 
-def named(name: str, version: str) -> str:
-    """Return name and version of a task for a column."""
-    return cell(f"{name} {version}", 34)
+def named(name: str, version: str, length: int = 28) -> str:
+    """Return name and version of a task, the version below the name where there is little room."""
+    return format_html('<span title="{} {}">{} {}</span>', cut(name, 200), version, _middle(name, length), version)
 
 
 def time_of(milliseconds: int | None) -> str:
@@ -175,6 +174,11 @@ def time_of(milliseconds: int | None) -> str:
     moment = datetime.fromtimestamp(milliseconds / 1000, tz=UTC)
     zone = timezone.get_current_timezone() if settings.USE_TZ else timezone.get_default_timezone()
     return date_format(moment.astimezone(zone), "DATETIME_FORMAT")
+
+
+def _middle(text: str, length: int) -> str:
+    tail = length // 2
+    return text if len(text) <= length else f"{text[: length - tail - 1]}…{text[-tail:]}"
 
 
 def _is_benign(message: Any) -> bool:

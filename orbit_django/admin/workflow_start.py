@@ -24,7 +24,7 @@ DELIVER = again.Request(
     permission="orbit_django.redeliver_workflowstart",
     title="Send again",
     statuses=(Status.PENDING, Status.BLOCKED),
-    what="unanswered starts",
+    what="unanswered start",
     consequence=(
         "Each is sent at once instead of at the end of its pause. Its execution id makes it exactly once: what the "
         "runtime has already is not started anew. What is being sent at this moment is left alone."

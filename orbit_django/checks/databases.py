@@ -13,6 +13,7 @@ from orbit_django import conf, placement
 from orbit_django.checks.levels import level_of_mistakes
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import ConfigurationError
+from orbit_django.payloads import counted
 from orbit_django.tasks import registry
 
 
@@ -44,7 +45,7 @@ def check_pools(**kwargs: Any) -> list[checks.CheckMessage]:
     wanted = settings.most_connections
     return [
         checks.Warning(
-            f"The pool of the database {alias!r} holds {size} connection(s), and a worker with CONCURRENCY"
+            f"The pool of the database {alias!r} holds {counted(size, 'connection')}, and a worker with CONCURRENCY"
             f" {settings.concurrency} takes up to {wanted}: its threads would wait for each other.",
             hint=f'Say "pool": {{"max_size": {wanted}}} in its OPTIONS, or leave the pool out where workers run.',
             id="orbit_django.W008",
@@ -78,7 +79,7 @@ def migrations_fault(alias: str) -> str:
     if not missing:
         return ""
     option = f" --database {alias}" if alias != "default" else ""
-    return f"database {alias!r} lacks {missing} migration(s) of orbit_django: run manage.py migrate{option}"
+    return f"database {alias!r} lacks {counted(missing, 'migration')} of orbit_django: run manage.py migrate{option}"
 
 
 def database_faults(alias: str) -> Iterator[str]:

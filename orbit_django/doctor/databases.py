@@ -15,6 +15,7 @@ from orbit_django.dialects import dialect_of
 from orbit_django.doctor.findings import Finding, note, ok, wrong
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.models import Effect, OutboxMessage, WorkflowStart
+from orbit_django.payloads import counted
 
 OLD_SECONDS = 60.0
 LIMIT = 10_000  # rows are counted up to here, the latest answers looked through up to here
@@ -69,7 +70,7 @@ def _look(about: str, using: str, load: Load) -> Iterator[Finding]:
     missing = checks.missing_migrations(using)
     if missing:
         option = f" --database {using}" if using != "default" else ""
-        yield wrong(about, f"lacks {missing} migration(s) of orbit_django", f"run manage.py migrate{option}")
+        yield wrong(about, f"lacks {counted(missing, 'migration')} of orbit_django", f"run manage.py migrate{option}")
     else:
         yield ok(about, "every migration of orbit_django is applied")
         yield from _look_at_rows(about, using)
@@ -83,7 +84,7 @@ def look_at_pool(about: str, size: int | None, load: Load) -> Iterator[Finding]:
     wanted = connections_for(load.concurrency)
     if size is not None and size < wanted:
         loops = f"a process with {load.concurrency} poll loops"
-        text = f"its pool holds {size} connection(s), and {loops} takes up to {wanted}"
+        text = f"its pool holds {counted(size, 'connection')}, and {loops} takes up to {wanted}"
         yield wrong(about, text, f'"pool": {{"max_size": {wanted}}} in its OPTIONS, or no pool where workers run')
 
 
@@ -91,7 +92,8 @@ def _look_at_budget(about: str, limit: int | None, load: Load) -> Iterator[Findi
     if limit is None:
         return
     wanted = (
-        f"{load.processes} process(es) with {load.concurrency} poll loops take up to {load.connections} connections"
+        f"{counted(load.processes, 'process')} with {counted(load.concurrency, 'poll loop')} take up to "
+        f"{counted(load.connections, 'connection')}"
     )
     if load.connections > limit:
         yield wrong(
@@ -106,20 +108,20 @@ def _look_at_budget(about: str, limit: int | None, load: Load) -> Iterator[Findi
 def _look_at_rows(about: str, using: str) -> Iterator[Finding]:
     depth = OutboxMessage.objects.using(using).depth()
     age = 0.0 if depth["oldest"] is None else (timezone.now() - depth["oldest"]).total_seconds()
-    text = f"{depth['pending']} message(s) pending, the oldest for {age:.0f} s"
+    text = f"{counted(depth['pending'], 'message')} pending, the oldest for {age:.0f} s"
     if age > OLD_SECONDS:
         yield note(about, text, "see that a worker of that server runs; orbit_outbox flush sends what can be sent")
     else:
         yield ok(about, text if depth["pending"] else "no message is pending")
     if depth["blocked"]:
         advice = "read last_error in the admin, repair the credential, then orbit_outbox retry"
-        yield wrong(about, f"{depth['blocked']} message(s) blocked", advice)
-    yield from _look_at_refused(about, "message(s)", *outbox.refused_count(using, LIMIT))
+        yield wrong(about, f"{counted(depth['blocked'], 'message')} blocked", advice)
+    yield from _look_at_refused(about, "message", *outbox.refused_count(using, LIMIT))
     uncertain = Effect.objects.using(using).uncertain()[:1000].count()
     if uncertain:
         yield wrong(
             about,
-            f"{uncertain} effect(s) of which nobody knows whether they happened",
+            f"{counted(uncertain, 'effect')} uncertain: nobody knows whether the call happened",
             "orbit_effects list, and settle",
         )
 
@@ -127,7 +129,7 @@ def _look_at_rows(about: str, using: str) -> Iterator[Finding]:
 def _look_at_starts(about: str, using: str, load: Load) -> Iterator[Finding]:
     rows = WorkflowStart.objects.using(using)
     waiting, blocked = (found[:LIMIT].count() for found in (rows.pending(), rows.blocked()))
-    text = f"{waiting} start(s) of workflows pending"
+    text = f"{counted(waiting, 'workflow start')} pending"
     if waiting and not load.may_start:
         yield wrong(about, f"{text}, and TOKEN is not set", "set TOKEN, or ORBIT_TOKEN, where workers run")
     elif waiting:
@@ -136,8 +138,8 @@ def _look_at_starts(about: str, using: str, load: Load) -> Iterator[Finding]:
         yield ok(about, "no start of a workflow is pending")
     if blocked:
         advice = "read last_error in the admin, repair TOKEN or SERVER, then orbit_outbox retry"
-        yield wrong(about, f"{blocked} start(s) of workflows blocked", advice)
-    yield from _look_at_refused(about, "start(s) of workflows", *starts.refused_count(using, LIMIT))
+        yield wrong(about, f"{counted(blocked, 'workflow start')} blocked", advice)
+    yield from _look_at_refused(about, "workflow start", *starts.refused_count(using, LIMIT))
 
 
 def _look_at_refused(about: str, what: str, count: int, last: datetime | None) -> Iterator[Finding]:
@@ -145,4 +147,4 @@ def _look_at_refused(about: str, what: str, count: int, last: datetime | None) -
     if last is not None:
         when = f"{timezone.localtime(last, UTC):%Y-%m-%d %H:%M} UTC"
         advice = "the admin shows the runtime's words; repair what they name, and start the workflow again"
-        yield note(about, f"{count} {what} refused by the runtime for good, the last one at {when}", advice)
+        yield note(about, f"{counted(count, what)} refused by the runtime for good, the last one at {when}", advice)

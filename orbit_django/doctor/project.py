@@ -13,6 +13,7 @@ from orbit_django import checks, conf
 from orbit_django.conf import OrbitSettings
 from orbit_django.doctor.findings import Finding, note, ok, wrong
 from orbit_django.exceptions import ConfigurationError
+from orbit_django.payloads import counted
 from orbit_django.tasks import Registry
 
 PEM = re.compile(r"-----BEGIN CERTIFICATE-----(.+?)-----END CERTIFICATE-----", re.DOTALL)
@@ -83,7 +84,7 @@ def told_expiry(about: str, what: str, end: datetime) -> Finding:
     if left.total_seconds() <= 0:
         return wrong(about, f"{what} has expired on {day}", "renew it; a running worker reads the new file by itself")
     if left.days < SOON_DAYS:
-        return note(about, f"{what} expires on {day}, in {left.days} days", "renew it")
+        return note(about, f"{what} expires on {day}, in {counted(left.days, 'day')}", "renew it")
     return ok(about, f"{what} is valid until {day}")
 
 

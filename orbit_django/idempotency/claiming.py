@@ -17,7 +17,7 @@ from orbit_django.dialects import dialect_of
 from orbit_django.dialects.base import Claimed, Dialect, Finish
 from orbit_django.exceptions import ClaimLostError, PayloadTooLargeError, TransactionEndedError
 from orbit_django.models import IdempotencyRecord, OutboxMessage
-from orbit_django.payloads import compact, storable
+from orbit_django.payloads import compact, counted, storable
 from orbit_django.protocol import Code, Failure
 from orbit_django.rows import made, new_mark
 from orbit_django.verdicts import Busy, Claim, Conflict, Key, Poison, Stored, Verdict
@@ -254,7 +254,7 @@ def _noted(history: str, worker_id: str) -> str:
 def _poisoned(held: IdempotencyRecord, count: int) -> Failure:
     return Failure(
         Code.DELIVERY_LIMIT,
-        f"{count} runs of this attempt ended with their process; it is not run again",
+        f"{counted(count, 'run')} of this attempt ended with their process; it is not run again",
         retryable=True,
         details={"redeliveries": count, "runs": json.loads(held.history or "[]")},
     )

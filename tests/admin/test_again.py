@@ -38,7 +38,7 @@ def ask_for(client, *rows, start=MESSAGES, **fields):
 def test_the_question_comes_first_and_changes_nothing(clerk):
     message = waiting_of()
     page = ask_for(clerk, message)
-    for text in ("This is about <strong>1</strong> unanswered messages", "exec-w", "no connection", "Yes, I am sure"):
+    for text in ("This is about <strong>1 unanswered message</strong>", "exec-w", "no connection", "Yes, I am sure"):
         assert text in page
     assert OutboxMessage.objects.get().due_at == LATER
     assert not LogEntry.objects.exists()
@@ -63,7 +63,7 @@ def test_what_is_being_sent_at_this_moment_is_left_alone(clerk):
     message = waiting_of(sender="somebody")
     page = ask_for(clerk, message, post="yes")
     assert "0 of the unanswered messages" in page
-    assert "1 are being sent at this moment" in page
+    assert "since being sent at this moment or answered: 1." in page
     assert OutboxMessage.objects.get().sender == "somebody"
 
 
@@ -74,7 +74,7 @@ def test_nothing_that_waits_is_no_question(clerk):
 def test_all_of_a_filter_are_chosen_at_once(clerk):
     rows = [waiting_of("a"), waiting_of("b"), blocked_of(None, "c")]
     address = f"{MESSAGES}?status__exact=pending"
-    assert "<strong>2</strong>" in ask_for(clerk, rows[0], start=address, select_across="1")
+    assert "<strong>2 unanswered messages</strong>" in ask_for(clerk, rows[0], start=address, select_across="1")
     ask_for(clerk, rows[0], start=address, select_across="1", post="yes")
     assert OutboxMessage.objects.blocked().count() == 1
     assert not OutboxMessage.objects.filter(due_at=LATER).exists()

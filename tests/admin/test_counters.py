@@ -35,23 +35,23 @@ def test_every_list_tells_how_much_waits_and_for_how_long(admin_client, registry
         told = above(admin_client, model)
         assert {name: counter.total for name, counter in told.items()} == {
             "messages pending": 2,
-            "messages blocked": 1,
-            "messages refused": 1,
-            "effects uncertain": 1,
-            "starts pending": 1,
+            "message blocked": 1,
+            "message refused": 1,
+            "effect uncertain": 1,
+            "start pending": 1,
             "starts blocked": 0,
-            "starts refused": 1,
+            "start refused": 1,
         }
         assert told["messages pending"].age == "oldest 5\xa0hours"
-        assert told["starts pending"].age == "oldest 5\xa0hours"
-        assert told["messages refused"].age == "last 2\xa0days ago"
-        assert (told["starts refused"].age, told["starts refused"].is_trouble) == ("last 5\xa0hours ago", True)
+        assert told["start pending"].age == "oldest 5\xa0hours"
+        assert told["message refused"].age == "last 2\xa0days ago"
+        assert (told["start refused"].age, told["start refused"].is_trouble) == ("last 5\xa0hours ago", True)
     assert "oldest 5\xa0hours" in admin_client.get(f"{ADMIN}effect/").content.decode()
 
 
 def test_a_number_leads_to_its_rows(admin_client, registry):
     message = message_of(None, "1", **PENDING)
-    page = admin_client.get(above(admin_client)["messages pending"].address)
+    page = admin_client.get(above(admin_client)["message pending"].address)
     assert list(page.context["cl"].result_list) == [message]
 
 

@@ -1,3 +1,5 @@
+import re
+
 import pytest
 
 from orbit_django import outbox
@@ -29,6 +31,20 @@ def test_the_list_tells_what_is_owed_and_what_was_answered(viewer):
     page = viewer.get(MESSAGES).content.decode()
     for text in ("superseded", "pay.charge 1.0.0", "exec-1", "duplicate result", "no connection", ">7<"):
         assert text in page
+
+
+@pytest.mark.django_db
+def test_a_failure_that_was_delivered_does_not_look_like_a_success(viewer):
+    message = message_of(record_of(), kind="fail", body=failure_of(code="CARD_DECLINED"))
+    for address in (MESSAGES, f"{MESSAGES}{message.pk}/change/"):
+        page = viewer.get(address).content.decode()
+        labels = re.findall(r'color:(#\w+)">●</span> (\w+)', page)
+        assert labels == [(shown.COLOURS["failed"], "failed"), (shown.COLOURS["delivered"], "delivered")]
+        assert shown.COLOURS["succeeded"] not in page
+    assert "failed</span>, CARD_DECLINED" in page
+
+    message_of(record_of("exec-2/step"), "two")
+    assert f'color:{shown.COLOURS["succeeded"]}">●</span> succeeded' in viewer.get(MESSAGES).content.decode()
 
 
 @pytest.mark.django_db

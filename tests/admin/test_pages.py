@@ -1,5 +1,6 @@
 """What both tables have in common: nothing is written, nothing is slow, nothing secret or hostile gets through."""
 
+import re
 import time
 
 import pytest
@@ -93,6 +94,25 @@ def test_pages_of_one_row_take_few_queries(clerk, many_rows, django_assert_max_n
     for address in pages:
         with django_assert_max_num_queries(12):
             assert clerk.get(address).status_code == 200, address
+
+
+def test_our_own_pages_mark_the_way_to_them_up_as_django_does(clerk, registry):
+    record = record_of("exec-1/step", status="failed")
+    effect = effect_of(record)
+    message_of(record, status="blocked", accepted=None, settled_at=None)
+    mark = re.compile(r'<(\w+) class="breadcrumbs">(.*?)</\1>', re.DOTALL)
+    usual = mark.search(clerk.get(RECORDS).content.decode())
+    chosen = {"action": "requeue_blocked", "_selected_action": [message.pk for message in OutboxMessage.objects.all()]}
+    for page in (
+        clerk.get(f"{RECORDS}execution/?id=exec-1"),
+        clerk.get(f"{RECORDS}{record.pk}/forget/"),
+        clerk.get(f"{EFFECTS}{effect.pk}/settle/"),
+        clerk.post(MESSAGES, chosen),
+    ):
+        ours = mark.search(page.content.decode())
+        assert ours[1] == usual[1]
+        assert ("<li>" in ours[2], 'aria-current="page"' in ours[2]) == ("<li>" in usual[2], "aria-current" in usual[2])
+        assert 'href="/admin/orbit_django/"' in ours[2]
 
 
 @pytest.mark.parametrize(

@@ -139,5 +139,5 @@ def test_the_stubs_of_a_project_are_ready_to_run(tmp_path: Path) -> None:
     (app / "tasks_orbit.py").write_text(manage("orbit_tasks", "--stubs"), encoding="utf-8")
     manage("migrate")
     assert "no issues" in manage("check", "--fail-level", "WARNING")
-    assert "10 task(s)" in manage("orbit_worker", "--check")
+    assert "10 tasks" in manage("orbit_worker", "--check")
     assert manage("orbit_tasks", "--offline").count("agrees") == 10

@@ -50,3 +50,8 @@ def test_a_page_says_where_the_things_of_a_checkout_are_before_it_names_them(pag
 def test_what_is_installed_has_the_name_of_the_package(page: str) -> None:
     installed = re.findall(r"\bpip install (.+)", text_of(page))
     assert [line for line in installed if line.startswith(("/", "'/", ".", "-e"))] == []
+
+
+def test_no_message_leaves_the_plural_to_its_reader() -> None:
+    said = [(path.name, text) for path in CODE for text in texts(path)]
+    assert [(name, text) for name, text in said if re.search(r"\w\((?:s|es)\)", text)] == []

@@ -46,10 +46,10 @@ def test_what_waits_for_a_person_is_wrong() -> None:
     Effect.objects.create(record=record, name="call", name_hash="x", status="uncertain", started_at=timezone.now())
 
     assert texts(Level.WRONG) == [
-        "1 message(s) blocked",
-        "1 effect(s) of which nobody knows whether they happened",
+        "1 message blocked",
+        "1 effect uncertain: nobody knows whether the call happened",
     ]
-    assert texts(Level.NOTE)[0].startswith("1 message(s) pending, the oldest for 36")
+    assert texts(Level.NOTE)[0].startswith("1 message pending, the oldest for 36")
 
 
 @pytest.mark.promise("D1")
@@ -58,12 +58,12 @@ def test_starts_that_nobody_can_send_are_wrong() -> None:
     starts.append("Checkout", {}, "order-1", using="default")
 
     (found,) = looked(Load(4, may_start=False), Level.WRONG)
-    assert found.text == "1 start(s) of workflows pending, and TOKEN is not set"
+    assert found.text == "1 workflow start pending, and TOKEN is not set"
     assert "ORBIT_TOKEN" in found.advice
     (found,) = looked(Load(4, may_start=True), Level.NOTE)
-    assert found.text == "1 start(s) of workflows pending"
+    assert found.text == "1 workflow start pending"
     WorkflowStart.objects.update(status="blocked", due_at=None)
-    assert texts(Level.WRONG) == ["1 start(s) of workflows blocked"]
+    assert texts(Level.WRONG) == ["1 workflow start blocked"]
 
 
 def test_what_was_refused_for_good_is_told() -> None:
@@ -76,8 +76,8 @@ def test_what_was_refused_for_good_is_told() -> None:
     WorkflowStart.objects.update(**refused, settled_at=before)
 
     assert texts(Level.NOTE) == [
-        "2 message(s) refused by the runtime for good, the last one at 2026-05-02 07:30 UTC",
-        "1 start(s) of workflows refused by the runtime for good, the last one at 2026-05-01 07:30 UTC",
+        "2 messages refused by the runtime for good, the last one at 2026-05-02 07:30 UTC",
+        "1 workflow start refused by the runtime for good, the last one at 2026-05-01 07:30 UTC",
     ]
 
 
@@ -99,7 +99,7 @@ def test_a_pool_that_is_too_small_for_one_process_is_wrong() -> None:
     (found,) = look_at_pool("database default", 15, Load(4, 3))
     assert (found.level, found.text) == (
         Level.WRONG,
-        "its pool holds 15 connection(s), and a process with 4 poll loops takes up to 16",
+        "its pool holds 15 connections, and a process with 4 poll loops takes up to 16",
     )
     assert [*look_at_pool("database default", 16, Load(4, 3)), *look_at_pool("database default", None, Load(4))] == []
 
@@ -120,7 +120,7 @@ def test_a_missing_migration(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(checks, "missing_migrations", lambda using: 1)
 
     assert [(found.text, found.advice) for found in looked(level=Level.WRONG)] == [
-        ("lacks 1 migration(s) of orbit_django", "run manage.py migrate")
+        ("lacks 1 migration of orbit_django", "run manage.py migrate")
     ]
 
 

@@ -9,5 +9,5 @@ def lacking(transactional_db):
     recorder = MigrationRecorder(connections["default"])
     name = max(name for app, name in recorder.applied_migrations() if app == "orbit_django")
     recorder.record_unapplied("orbit_django", name)
-    yield "database 'default' lacks 1 migration(s) of orbit_django: run manage.py migrate"
+    yield "database 'default' lacks 1 migration of orbit_django: run manage.py migrate"
     recorder.record_applied("orbit_django", name)

@@ -89,7 +89,7 @@ def test_starts_that_take_the_admin_token_are_left_and_said_to_be(run, settings)
     with EmbeddedRuntime([CONTRACT], token="adm", worker_token="wrk") as runtime:
         settings.ORBIT = {"SERVER": runtime.url, "WORKER_TOKEN": "wrk"}
         ask()
-        told = "CommandError: 1 workflow(s) wait to be started, which takes the admin token: set TOKEN\n"
+        told = "CommandError: 1 workflow to be started, which takes the admin token: set TOKEN\n"
         assert run("flush") == (1, "0 sent, 1 left\n", told)
         settings.ORBIT = {"SERVER": runtime.url}
         assert run("flush")[:2] == (1, "1 sent, 1 left\n")
@@ -126,7 +126,7 @@ def test_flush_shows_how_far_it_has_come(run, settings, monkeypatch):
         monkeypatch.setattr(sys.stderr, "isatty", lambda: True, raising=False)
         code, out, err = run("flush", "--no-color")
     assert (code, out) == (0, "4 sent, 0 left\n")
-    shown = ["1 message(s) tried", "2 message(s) tried", "3 message(s) tried", "", "1 start(s) of workflows tried", ""]
+    shown = ["1 message tried", "2 messages tried", "3 messages tried", "", "1 workflow start tried", ""]
     assert err.split("\r\x1b[K") == ["", *shown]
 
 
@@ -136,7 +136,7 @@ def test_less_and_more_can_be_asked_for(run, settings):
         owed("a", server=runtime.url)
         assert run("flush", "--verbosity=0") == (0, "", "")
         owed("b", server=runtime.url)
-        assert run("flush", "--verbosity=2") == (0, "1 sent, 0 left\n", "1 message(s) tried\n")
+        assert run("flush", "--verbosity=2") == (0, "1 sent, 0 left\n", "1 message tried\n")
     assert run("prune", "--verbosity=0") == (0, "", "")
     assert run("status", "--verbosity=0")[1].startswith("default: 0 pending, 0 delivered, 2 refused")
 
@@ -157,9 +157,7 @@ def test_retry_has_what_is_blocked_sent_again_by_anybody(run):
     WorkflowStart.objects.update(status="blocked", due_at=None)
     code, out, err = run("retry")
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == (
-        "default: 2 message(s), 1 start(s) of workflows will be sent again by a worker or by flush"
-    )
+    assert out.splitlines()[0] == ("default: 2 messages, 1 workflow start will be sent again by a worker or by flush")
     assert statuses() == [
         ("a", "pending", OLD, None),
         ("b", "pending", NEW, None),
@@ -180,7 +178,7 @@ def test_retry_moves_unanswered_messages_to_another_server(run):
     body = OutboxMessage.objects.get(token="a").body
     code, out, err = run("retry", "--server", "HTTP://OLD:7233/", "--to", "http://New:7233")
     assert (code, err) == (0, "")
-    assert out.splitlines()[0] == f"default: 3 message(s) moved from {OLD} to {NEW}"
+    assert out.splitlines()[0] == f"default: 3 messages moved from {OLD} to {NEW}"
     assert statuses() == [
         ("a", "pending", NEW, None),
         ("b", "pending", NEW, None),
@@ -198,9 +196,9 @@ def test_a_message_that_is_being_sent_is_not_moved(run):
     code, out, err = run("retry", "--server", OLD, "--to", NEW)
     assert (code, err) == (
         1,
-        f"CommandError: 1 message(s) of {OLD} are held by a sender now; run it again in 15 seconds\n",
+        f"CommandError: 1 message of {OLD} held by a sender now; run it again in 15 seconds\n",
     )
-    assert "1 message(s) moved" in out
+    assert "1 message moved" in out
     assert [server for _, _, server, _ in statuses()] == [OLD, NEW]
 
 
@@ -211,7 +209,7 @@ def test_many_blocked_messages_are_requeued(run):
     for number, copy in enumerate(copies):
         copy.pk, copy.token_hash = None, f"{number}"
     OutboxMessage.objects.bulk_create(copies, batch_size=200)
-    assert "default: 1101 message(s)" in run("retry")[1]
+    assert "default: 1,101 messages" in run("retry")[1]
 
 
 @pytest.mark.parametrize(
@@ -245,7 +243,7 @@ def test_prune_removes_what_is_older_than_the_setting(run, settings):
     settled(desk())
     age(40)
     assert run("prune")[1].splitlines()[0] == "default: 0 records, 0 messages, 0 effects, 0 starts removed"
-    counted = "default: 1 records, 1 messages, 0 effects, 0 starts"
+    counted = "default: 1 record, 1 message, 0 effects, 0 starts"
     assert run("prune", "--days", "30", "--dry-run")[1].splitlines()[0] == f"{counted} would be removed"
     assert IdempotencyRecord.objects.count() == 1
     assert run("prune", "--days", "30") == (0, f"{counted} removed\n", "")
@@ -259,7 +257,7 @@ def test_prune_without_a_terminal_shows_no_progress_and_on_one_a_line(run, monke
     monkeypatch.setattr(sys.stderr, "isatty", lambda: True)
     _, out, err = run("prune", "--dry-run")
     assert err.count("\n") == 0
-    assert "\r\x1b[Kdefault: 1 records, 1 messages, 0 effects, 0 starts\r" in err
+    assert "\r\x1b[Kdefault: 1 record, 1 message, 0 effects, 0 starts\r" in err
     assert err.endswith("\r\x1b[K")
     assert "would be removed" in out
 

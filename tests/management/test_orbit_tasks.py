@@ -142,11 +142,11 @@ def announce(runtime: EmbeddedRuntime, *contracts: Contract) -> None:
 
 def test_the_workers_of_the_runtime_are_counted(project) -> None:
     with EmbeddedRuntime([]) as runtime:
-        assert f"runtime {runtime.url}: 0 worker(s) online" in listed(f"--server={runtime.url}")
+        assert f"runtime {runtime.url}: 0 workers online" in listed(f"--server={runtime.url}")
         announce(runtime, Contract("shop.pay", "1.0.0"))
         text = listed(f"--server={runtime.url}")
         assert cells(text, 1)[-1] == "1"
-        assert f"runtime {runtime.url}: 1 worker(s) online" in text
+        assert f"runtime {runtime.url}: 1 worker online" in text
 
 
 def test_workers_of_older_code_are_a_difference(project) -> None:
@@ -169,7 +169,7 @@ def test_a_runtime_that_wants_a_credential_is_asked_with_the_admin_token(project
         assert f"{runtime.url} could not be asked for its workers: 401" in refused
         assert SECRET not in refused
         project.ORBIT |= {"TOKEN": SECRET}
-        assert "0 worker(s) online" in listed()
+        assert "0 workers online" in listed()
 
 
 def test_a_runtime_that_is_away_is_no_failure(unused_url: str) -> None:

@@ -102,8 +102,8 @@ def test_a_wrong_setting_is_one_line(project, mistake, orbit: object, line: str)
         (["--drain-timeout", "soon"], "DRAIN_TIMEOUT: expected a number from"),
         (["--server", "nowhere"], "SERVER: 'nowhere' is no URL"),
         (["--transport", "pigeon"], "TRANSPORT: 'pigeon' is unknown"),
-        (["--task", "mail.*"], "the task pattern 'mail.*' matches none of 1 tasks"),
-        (["--exclude", "mail.*"], "the task pattern 'mail.*' matches none of 1 tasks"),
+        (["--task", "mail.*"], "the task pattern 'mail.*' matches none of 1 task"),
+        (["--exclude", "mail.*"], "the task pattern 'mail.*' matches none of 1 task"),
         (["--exclude", "*"], "no tasks to serve"),
     ],
 )
@@ -169,7 +169,7 @@ def test_a_certificate_that_is_none_is_one_line(project, mistake, tmp_path: Path
 
 @pytest.mark.django_db(transaction=True)
 def test_check_validates_and_ends(start) -> None:
-    assert start("--check") == (0, "1 task(s) for http://127.0.0.1:7233: ready to start\n", "")
+    assert start("--check") == (0, "1 task for http://127.0.0.1:7233: ready to start\n", "")
 
 
 @pytest.mark.django_db(transaction=True)
@@ -262,7 +262,7 @@ def program(folder: Path, text: str) -> dict[str, str]:
 def test_a_database_without_tables_is_one_line(tmp_path: Path) -> None:
     ended = run(program(tmp_path, HANDLER))
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr.endswith("migration(s) of orbit_django: run manage.py migrate\n")
+    assert ended.stderr.endswith("migration of orbit_django: run manage.py migrate\n")
     assert len(ended.stderr.splitlines()) == 1
 
 

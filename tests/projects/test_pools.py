@@ -19,12 +19,12 @@ def pooled(tmp_path):
 
 def test_a_pool_without_a_size_is_told(pooled) -> None:
     said = pooled(True)
-    assert "W008) The pool of the database 'default' holds 4 connection(s), and a worker with CONCURRENCY 4" in said
+    assert "W008) The pool of the database 'default' holds 4 connections, and a worker with CONCURRENCY 4" in said
     assert '"pool": {"max_size": 16}' in said
 
 
 def test_a_pool_that_does_not_suit_the_concurrency_is_told(pooled) -> None:
-    assert "holds 20 connection(s), and a worker with CONCURRENCY 7 takes up to 22" in pooled(
+    assert "holds 20 connections, and a worker with CONCURRENCY 7 takes up to 22" in pooled(
         {"min_size": 2, "max_size": 20}, concurrency=7
     )
 

@@ -61,7 +61,7 @@ def elsewhere(project) -> Callable[..., str]:
 
 def test_a_project_is_started_from_another_folder_with_settings_that_are_named(project, elsewhere) -> None:
     elsewhere("migrate", "--run-syncdb")
-    assert "3 task(s) for" in elsewhere("orbit_worker", "--check")
+    assert "3 tasks for" in elsewhere("orbit_worker", "--check")
     with EmbeddedRuntime(read(CONTRACTS)) as runtime:
         with runtime.changing() as rules:
             rules.start("Order", {"key": "order-1"}, "order-1")

@@ -41,7 +41,7 @@ def test_a_flush_sends_starts_too(settings, runtime: EmbeddedRuntime, faults: Fa
 
     said, error = outbox("flush")
     assert "2 sent, 1 left" in said
-    assert "1 workflow(s) could not be started now" in error
+    assert "1 workflow could not be started now" in error
     assert outbox("flush") == ("1 sent, 0 left\n", "")
     assert executions(runtime) == ["e-1", "e-2"]
     assert "starts of workflows: 0 pending, 2 started, 0 refused, 0 blocked" in outbox("status")[0]

@@ -13,6 +13,7 @@ from orbit_django.doctor.findings import Finding, Level
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.logs import BREAKS
 from orbit_django.management.shown import ListingCommand
+from orbit_django.payloads import counted
 from orbit_django.tasks import registry
 
 MISTAKE = 2
@@ -58,7 +59,7 @@ class Command(ListingCommand):
                 self.stdout.write(self._line(finding))
             count += finding.level is Level.WRONG
         if count:
-            raise CommandError(f"{count} thing(s) wrong")
+            raise CommandError(f"{counted(count, 'thing')} wrong")
 
     def _line(self, finding: Finding) -> str:
         paint = {Level.OK: self.style.SUCCESS, Level.NOTE: self.style.WARNING, Level.WRONG: self.style.ERROR}

@@ -14,6 +14,7 @@ from orbit_django.conf.readers import READERS
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.management.shown import ListingCommand, Progress, database_fault, take_usual
 from orbit_django.outbox import Origin
+from orbit_django.payloads import counted
 from orbit_django.retention import Pruned
 from orbit_django.tasks import registry
 from orbit_django.transports.executions import Executions
@@ -93,18 +94,21 @@ class Command(ListingCommand):
         transport = open_transport(settings)
         origin = Origin(settings.worker_name(), settings.reports_to, transport.name)
         try:
-            sent, left = flush(transport, origin, aliases, settings.redact, self._count("message(s)"))
+            sent, left = flush(transport, origin, aliases, settings.redact, self._count("message"))
         finally:
             self._progress.show("")
             transport.close()
         starts_sent, starts_left = self._flush_starts(settings, aliases)
         self._say(f"{sent + starts_sent} sent, {left + starts_left} left")
         if left:
-            raise CommandError(f"{left} message(s) could not be sent now; a worker or a later flush will")
+            raise CommandError(f"{counted(left, 'message')} could not be sent now; a worker or a later flush will")
         if starts_left and not settings.may_start:
-            raise CommandError(f"{starts_left} workflow(s) wait to be started, which takes the admin token: set TOKEN")
+            told = f"{counted(starts_left, 'workflow')} to be started, which takes the admin token: set TOKEN"
+            raise CommandError(told)
         if starts_left:
-            raise CommandError(f"{starts_left} workflow(s) could not be started now; a worker or a later flush will")
+            raise CommandError(
+                f"{counted(starts_left, 'workflow')} could not be started now; a worker or a later flush will"
+            )
 
     def _flush_starts(self, settings: conf.OrbitSettings, aliases: tuple[str, ...]) -> tuple[int, int]:
         """Send starts, as a worker with these settings would; return how many were sent, and how many are left."""
@@ -112,7 +116,7 @@ class Command(ListingCommand):
             return 0, sum(starts.pending_count(alias) for alias in aliases)
         executions = Executions(settings)
         try:
-            return flush_starts(executions, aliases, settings.redact, self._count("start(s) of workflows"))
+            return flush_starts(executions, aliases, settings.redact, self._count("workflow start"))
         finally:
             self._progress.show("")
             executions.close()
@@ -124,7 +128,7 @@ class Command(ListingCommand):
             raise ConfigurationError("--server and --to go together: from where, and to where")
         if old is None or new is None:
             for alias in aliases:
-                counts = {"message(s)": outbox.requeue_all(alias), "start(s) of workflows": starts.unblock(alias)}
+                counts = {"messages": outbox.requeue_all(alias), "workflow starts": starts.unblock(alias)}
                 self._say(f"{alias}: {_shown(counts)} will be sent again by a worker or by flush")
             return
         if old == new:
@@ -133,9 +137,9 @@ class Command(ListingCommand):
         for alias in aliases:
             moved, left = outbox.move(alias, old, new)
             held += left
-            self._say(f"{alias}: {moved} message(s) moved from {old} to {new}")
+            self._say(f"{alias}: {counted(moved, 'message')} moved from {old} to {new}")
         if held:
-            raise CommandError(f"{held} message(s) of {old} are held by a sender now; run it again in 15 seconds")
+            raise CommandError(f"{counted(held, 'message')} of {old} held by a sender now; run it again in 15 seconds")
 
     def _prune(self, options: dict[str, Any]) -> None:
         days = _days(options["days"])
@@ -154,11 +158,11 @@ class Command(ListingCommand):
 
     def _count(self, what: str) -> Callable[[int], object]:
         """Return what shows how many have been tried so far."""
-        return lambda count: self._progress.show(f"{count} {what} tried")
+        return lambda count: self._progress.show(f"{counted(count, what)} tried")
 
 
 def _shown(counts: dict[str, int]) -> str:
-    return ", ".join(f"{count} {name}" for name, count in counts.items())
+    return ", ".join(counted(count, name.removesuffix("s")) for name, count in counts.items())
 
 
 def _url(options: dict[str, Any], name: str) -> str | None:

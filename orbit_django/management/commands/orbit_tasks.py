@@ -18,6 +18,7 @@ from orbit_django.conf import OrbitSettings
 from orbit_django.exceptions import ConfigurationError, OrbitError
 from orbit_django.logs import BREAKS
 from orbit_django.management.shown import ListingCommand, columns
+from orbit_django.payloads import counted
 from orbit_django.tasks import Task, registry
 
 MISTAKE = 2
@@ -139,7 +140,7 @@ def _ask(settings: OrbitSettings, tasks: Sequence[Task]) -> tuple[Served | None,
     except OrbitError as error:
         text = settings.redact(str(error))
         return None, f"runtime {settings.server} could not be asked for its workers: {text}"
-    return found, f"runtime {settings.server}: {found.online} worker(s) online"
+    return found, f"runtime {settings.server}: {counted(found.online, 'worker')} online"
 
 
 def _row(task: Task, settings: OrbitSettings, found: Comparison) -> tuple[str, ...]:

@@ -21,6 +21,7 @@ from orbit_django.doctor.findings import Level
 from orbit_django.doctor.weave import look_at_weave
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, RefusedError
 from orbit_django.management.shown import ListingCommand, database_fault, take_usual
+from orbit_django.payloads import counted
 from orbit_django.tasks import Task, registry
 from orbit_django.transports.weave.admission import Admission
 from orbit_django.worker.binding import wire_options
@@ -143,9 +144,8 @@ def _chosen(tasks: tuple[Task, ...], patterns: list[str]) -> list[str]:
     for pattern in patterns:
         if not any(fnmatchcase(name, pattern) for name, _ in names):
             meant = instead(pattern, (name for name, _ in names))
-            raise ConfigurationError(
-                f"--credentials: the pattern {pattern!r} matches none of {len(names)} tasks{meant}"
-            )
+            told = f"--credentials: the pattern {pattern!r} matches none of {counted(len(names), 'task')}{meant}"
+            raise ConfigurationError(told)
     return [f"{name}@{version}" for name, version in names if any(fnmatchcase(name, each) for each in patterns)]
 
 

@@ -20,6 +20,7 @@ from orbit_django.conf import OrbitSettings
 from orbit_django.conf.options import RunOptions, read_options
 from orbit_django.exceptions import ConfigurationError, RefusedError
 from orbit_django.management.shown import level_of, set_up_logging
+from orbit_django.payloads import counted
 from orbit_django.tasks import Task, registry
 from orbit_django.transports.base import Transport
 from orbit_django.worker import interpreter
@@ -149,7 +150,7 @@ class Command(BaseCommand):
         if options["check"]:
             self._compare(settings, tasks)
             self._warn_of_checks()
-            self.stdout.write(f"{len(tasks)} task(s) for {settings.reports_to}: ready to start")
+            self.stdout.write(f"{counted(len(tasks), 'task')} for {settings.reports_to}: ready to start")
             return 0
         if lifeline is not None or (how.processes is None and not how.reload):
             return _work(Worker(settings, tasks, transport, how=how), lifeline, how, settings.credential_source)
