@@ -7,9 +7,7 @@ import re
 import traceback
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
 from contextlib import contextmanager
-from typing import Any, TextIO
-
-from orbit_django.protocol import Assignment
+from typing import Any, Protocol, TextIO
 
 PIPE_BYTES = 4_096  # what a pipe takes without another writer in between
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # what ends a line, or steers a terminal
@@ -18,13 +16,26 @@ MESSAGE = "message"  # no extra can have this name
 QUOTING = ("django.db.backends",)  # shows statements with their values, tokens among them, when it is asked to
 
 
-def about(assignment: Assignment, **more: Any) -> dict[str, Any]:
-    """Return the extras that name a delivery; never its token."""
+class Named(Protocol):
+    """What a delivery and its record have in common: which attempt of which step it is."""
+
+    @property
+    def execution_id(self) -> str: ...  # noqa: D102  (as everywhere)
+    @property
+    def step_id(self) -> str: ...  # noqa: D102
+    @property
+    def task_name(self) -> str: ...  # noqa: D102
+    @property
+    def attempt(self) -> int: ...  # noqa: D102
+
+
+def about(seen: Named, **more: Any) -> dict[str, Any]:
+    """Return the extras that name a delivery, or the latest of a record; never its token."""
     return {
-        "execution": assignment.execution_id,
-        "step": assignment.step_id,
-        "task": assignment.task_name,
-        "attempt": assignment.attempt,
+        "execution": seen.execution_id,
+        "step": seen.step_id,
+        "task": seen.task_name,
+        "attempt": seen.attempt,
         **more,
     }
 

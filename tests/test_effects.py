@@ -1,10 +1,13 @@
 import json
+from contextlib import suppress
 
 import pytest
 from django.db import transaction
 
-from orbit_django import TaskError, effects
-from orbit_django.models import Effect, IdempotencyRecord
+from orbit_django import TaskError, effects, outbox
+from orbit_django.exceptions import EffectUncertainError
+from orbit_django.models import Effect, IdempotencyRecord, OutboxMessage
+from orbit_django.protocol import Receipt
 from orbit_django.worker.delivery import Deferred
 from tests.ledger import Desk, sent
 from tests.testapp.models import Charge
@@ -95,6 +98,24 @@ def test_an_effect_that_was_not_found_is_called():
     assert sent(paying(provider, find=lambda: None).deliver())["output"] == {"paid": {"n": 1}}
 
 
+@pytest.mark.parametrize(
+    ("options", "text", "why"),
+    [
+        ({"find": lambda: {"found": 1}}, "an effect that was left open had happened", "find"),
+        ({"find": lambda: None}, "an effect that was left open is called again", "find"),
+        ({"idempotent": True}, "an effect that was left open is called again", "idempotent"),
+    ],
+)
+def test_what_becomes_of_an_open_effect_is_logged(caplog, options, text, why):
+    leave_open()
+    caplog.set_level("INFO", "orbit_django")
+    caplog.clear()
+    paying(Provider(), **options).deliver()
+    (said,) = [record for record in caplog.records if record.name.startswith("orbit_django.effects")]
+    assert (said.message, said.effect, said.why) == (text, "pay", why)
+    assert (said.execution, said.step, said.task, said.attempt) == ("e1", "step", "test.task", 1)
+
+
 def test_a_look_that_fails_leaves_it_open():
     leave_open()
     provider, lost = Provider(), ConnectionError("no route")
@@ -139,6 +160,79 @@ def test_what_a_person_says_is_followed_by_the_same_attempt(result, calls, paid)
     effects.settle(Effect.objects.get(), result=result, settled_by="ann")
     assert sent(served.deliver(redelivery=True))["output"] == {"paid": paid}
     assert (provider.calls, Effect.objects.get().settled_by) == (calls, "ann" if result else "")
+
+
+def settled(result="1"):
+    return effects.settle(Effect.objects.get(), result=result, settled_by="ann")
+
+
+def answered(accepted=True, reason=""):
+    outbox.settle(OutboxMessage.objects.get(), Receipt(accepted=accepted, reason=reason))
+
+
+def test_who_settles_is_told_what_the_runtime_knows():
+    leave_open()
+    assert "No failure of attempt 1 was reported" in settled()
+
+
+@pytest.mark.parametrize(
+    ("answer", "told"),
+    [
+        (None, "The runtime has not answered the failure of attempt 1 yet"),
+        ({}, "The runtime was told that attempt 1 failed, and asks again only while"),
+        ({"accepted": False, "reason": "stale attempt"}, "told that attempt 1 failed (stale attempt), and asks"),
+    ],
+)
+def test_who_settles_is_told_whether_the_failure_arrived(answer, told):
+    paying(Provider(TimeoutError())).deliver()
+    if answer is not None:
+        answered(**answer)
+    assert told in settled()
+
+
+@pytest.mark.parametrize(
+    ("is_final", "told"), [(True, "with GONE, for good"), (False, "a stored success, which stays")]
+)
+def test_who_settles_is_told_when_nothing_follows(is_final, told):
+    def handler(input, ctx):
+        with suppress(EffectUncertainError):
+            ctx.effect("pay", Provider(TimeoutError()))
+        if is_final:
+            raise TaskError("GONE", retryable=False)
+        return {}
+
+    desk(handler).deliver()
+    text = settled()
+    assert told in text
+    assert is_final is ("do not simply start the workflow again" in text)
+
+
+@pytest.mark.parametrize(
+    ("key", "told"),
+    [
+        ("order-1", "start the workflow under another execution id with the same input"),
+        ("e1/step", "the key 'e1/step' belongs to this execution"),  # which another workflow may be given as its key
+    ],
+)
+def test_an_execution_started_again_under_the_same_key_is_charged_once(key, told):
+    provider = Provider(TimeoutError())
+    served = paying(provider)
+    for attempt in (1, 2, 3):
+        served.deliver(idempotency_key=key, attempt=attempt)
+    assert told in settled('{"n": 7}')
+    again = {"execution_id": "e2", "idempotency_key": key, "attempt": 1}
+    assert sent(served.deliver(**again))["output"] == {"paid": {"n": 7}}
+    assert provider.calls == 1
+
+
+def test_an_execution_started_again_under_a_key_of_its_own_is_charged_twice():
+    """What the pages warn of."""
+    provider = Provider(TimeoutError())
+    served = paying(provider)
+    served.deliver()
+    settled()
+    served.deliver(execution_id="e2", idempotency_key="e2/step")
+    assert provider.calls == 2
 
 
 def test_only_an_open_effect_can_be_settled():

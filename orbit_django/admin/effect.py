@@ -145,14 +145,14 @@ class EffectAdmin(LedgerAdmin):
         has_happened = said["outcome"] == HAPPENED
         try:
             name = request.user.get_username()
-            effects.settle(effect, result=said["result"] if has_happened else None, settled_by=name)
+            sequel = effects.settle(effect, result=said["result"] if has_happened else None, settled_by=name)
         except ValueError as error:
             self.message_user(request, f"Nothing was changed: {error}.", messages.ERROR)
             return
         told = "it happened" if has_happened else "it did not happen"
         self.record_decision(request, [effect], f"Settled: {told}.")
         logger.info("an effect was settled", extra={"effect": effect.pk, "user": request.user.pk, "said": told})
-        self.message_user(request, f"Settled: {told}. The next attempt goes by that.", messages.SUCCESS)
+        self.message_user(request, f"Settled: {told}. {sequel}", messages.SUCCESS)
 
     def _page(self, request: HttpRequest, effect: Any, **context: Any) -> HttpResponse:
         said: dict[str, Any] = context.get("said") or {}

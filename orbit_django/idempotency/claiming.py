@@ -66,12 +66,12 @@ def count_run(key: Key, *, owner: str, worker_id: str, limit: int) -> Poison | N
     held = dialect.lock(key.hash)
     if held is None or _judge(key, held) is not None or _is_leased(held, dialect):
         return None
-    is_same = held.status == Status.RUNNING and held.attempt == key.assignment.attempt
+    is_same = held.status == Status.RUNNING and _is_of_same_step(key, held) and held.attempt == key.assignment.attempt
     count = held.redeliveries if is_same else 0
     if count > limit:
         return Poison(_poisoned(held, count))
     history = _noted(held.history if is_same else "", worker_id)
-    changes = {"redeliveries": count + 1, "history": history, "attempt": key.assignment.attempt}
+    changes = {"redeliveries": count + 1, "history": history, **_attempt_of(key)}
     if held.lease_ms is None:
         changes |= {"status": Status.RUNNING, "finished_at": None}
     IdempotencyRecord.objects.using(key.using).filter(pk=held.pk).update(**changes)
@@ -210,9 +210,24 @@ def _judge(key: Key, held: IdempotencyRecord) -> Verdict | None:
         return Conflict(held, _conflict(key, held))
     if held.status == Status.SUCCEEDED:
         return Stored(held)
-    if held.status == Status.FAILED and held.attempt >= key.assignment.attempt:
-        return Stored(held)
-    return None
+    is_of_same = held.attempt >= key.assignment.attempt and _is_of_same_step(key, held)
+    return Stored(held) if held.status == Status.FAILED and is_of_same else None
+
+
+def _is_of_same_step(key: Key, held: IdempotencyRecord) -> bool:
+    """Return whether a record was left by this very step: attempts of another that shares the key count anew."""
+    return all(getattr(held, name) == value for name, value in _place_of(key).items())
+
+
+def _place_of(key: Key) -> dict[str, Any]:
+    seen = key.assignment
+    named = {"execution_id": seen.execution_id, "step_id": seen.step_id, "workflow": seen.workflow}
+    return {name: storable(text, 255) for name, text in named.items()}
+
+
+def _attempt_of(key: Key) -> dict[str, Any]:
+    """Return what says of a record which attempt it belongs to."""
+    return {"attempt": key.assignment.attempt, **_place_of(key)}
 
 
 def _take(
@@ -223,7 +238,7 @@ def _take(
         return Busy()
     changes = {
         "status": Status.RUNNING,
-        "attempt": key.assignment.attempt,
+        **_attempt_of(key),
         "error": None,
         "owner": wanted.owner,
         "worker_id": wanted.worker_id,

@@ -1,4 +1,4 @@
-"""One delivery on its way through the executor, and what can come of it."""
+"""One delivery on its way through the executor, what can come of it, and what the log says of a report."""
 
 from __future__ import annotations
 
@@ -40,3 +40,12 @@ class Delivery:
     def using(self) -> str:
         """The database alias of the task."""
         return self.key.using
+
+
+def about_message(message: OutboxMessage, **more: object) -> dict[str, object]:
+    """Return the extras that name a report; its record comes along with every message that is sent."""
+    seen, record = {"execution": message.execution_id}, message.record
+    if record is not None:
+        is_its_own = record.execution_id == message.execution_id  # else another execution shares the key
+        seen |= {"step": record.step_id, "task": record.task_name} if is_its_own else {"task": record.task_name}
+    return {**seen, "attempt": message.attempt, "kind": message.kind, "tries": message.attempts + 1, **more}

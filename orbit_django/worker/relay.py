@@ -27,6 +27,7 @@ from orbit_django.protocol import REASON_CONTRACT, Kind, Receipt
 from orbit_django.redaction import MET
 from orbit_django.transports.base import Transport
 from orbit_django.worker import announce, housekeeping
+from orbit_django.worker.delivery import about_message
 from orbit_django.worker.filing import GROUP_SECONDS, Filing
 from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.pace import TROUBLED_SECONDS, Lane, Pace
@@ -225,7 +226,7 @@ class Relay:
     def _postpone(self, message: OutboxMessage, text: str) -> None:
         delay = delay_after(message.attempts + 1)
         if message.attempts + 1 in LOGGED_TRIES:
-            logger.warning("a result got no answer", extra=self._about(message, error=text))
+            logger.warning("a result got no answer", extra=about_message(message, error=text))
         self.filing.write(partial(outbox.postpone, message, delay, text))
         with self._lock:
             heapq.heappush(self._due, self._clock.monotonic() + delay)
@@ -235,7 +236,7 @@ class Relay:
         is_foreign = error.status == 403 and error.code == "FORBIDDEN" and message.worker_id != self._origin.worker_id
         is_about_result = error.is_from_runtime and error.status not in (401, 403) and error.status >= 400
         self._vitals.tell("delivery_attempts", "refused" if is_about_result else "blocked")
-        logger.error("a result was refused", extra=self._about(message, error=text))
+        logger.error("a result was refused", extra=about_message(message, error=text))
         if is_foreign:
             self.filing.write(partial(outbox.leave_to_owner, message, error, text))
         elif is_about_result:
@@ -249,12 +250,12 @@ class Relay:
 
     def _declined(self, message: OutboxMessage, text: str) -> None:
         """Leave a report to senders over another binding: this one cannot carry it."""
-        logger.warning("a result waits for another binding", extra=self._about(message, error=text))
+        logger.warning("a result waits for another binding", extra=about_message(message, error=text))
         self.filing.write(partial(outbox.decline, message, self._origin, text))
 
     def _unsendable(self, message: OutboxMessage, text: str) -> None:
         """Set a row aside that is no report: somebody else than this package has written it."""
-        logger.error("a message cannot be sent", extra=self._about(message, error=text))
+        logger.error("a message cannot be sent", extra=about_message(message, error=text))
         self.filing.write(partial(outbox.block, message, None, f"this row is no report that could be sent: {text}"))
 
     def _follow_up(self, message: OutboxMessage, error: RefusedError, text: str) -> None:
@@ -272,7 +273,8 @@ class Relay:
             logger.warning("the outbox could not be used", extra={"error": repr(error)})
 
     def _log(self, message: OutboxMessage, receipt: Receipt) -> None:
-        extra = self._about(message, accepted=receipt.accepted, reason=receipt.reason)
+        reason = {"reason": receipt.reason} if receipt.reason else {}
+        extra = about_message(message, accepted=receipt.accepted, **reason)
         self._vitals.tell("delivery_attempts", receipt.outcome)
         if receipt.accepted or receipt.is_benign:
             logger.info("a result was answered", extra=extra)
@@ -280,10 +282,6 @@ class Relay:
             logger.error("a result violates the contract of its task", extra=extra)
         else:
             logger.warning("a result was not accepted", extra=extra)
-
-    def _about(self, message: OutboxMessage, **more: object) -> dict[str, object]:
-        seen = {"execution": message.execution_id, "kind": message.kind, "attempt": message.attempt}
-        return {**seen, "tries": message.attempts + 1, **more}
 
 
 class Sender:

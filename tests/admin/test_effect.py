@@ -117,7 +117,8 @@ def test_the_next_delivery_follows_what_the_person_said(clerk, settings, outcome
         page = settle(clerk, Effect.objects.get(), outcome, result).content.decode()
     finally:
         connection.settings_dict["ATOMIC_REQUESTS"] = False
-    assert "The next attempt goes by that" in page
+    assert "The runtime has not answered the failure of attempt 1 yet" in page
+    assert "do not simply start the workflow again: the key &#x27;e1/step&#x27; belongs to this execution" in page
     assert Effect.objects.get().settled_by == "person-2"
     assert sent(desk.deliver(redelivery=True))["output"] == {"paid": paid}
     assert till.calls == calls

@@ -6,7 +6,8 @@ from django.db import OperationalError
 
 from orbit_django import outbox, tasks
 from orbit_django.management.commands import orbit_effects
-from orbit_django.models import Effect, IdempotencyRecord
+from orbit_django.models import Effect, IdempotencyRecord, OutboxMessage
+from orbit_django.protocol import Receipt
 from tests.ledger import Desk
 
 pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True), pytest.mark.promise("E10")]
@@ -98,11 +99,8 @@ def test_there_may_be_none(run):
 
 def test_an_incident_that_happened_returns_what_the_person_said(run, served, till):
     key = str(Effect.objects.get().pk)
-    assert run("settle", key, "--happened", '{"n": 7}', "--by", "ann") == (
-        0,
-        f"effect {key}, 'pay': happened; its result is kept\n",
-        "",
-    )
+    code, out, err = run("settle", key, "--happened", '{"n": 7}', "--by", "ann")
+    assert (code, out.splitlines()[0], err) == (0, f"effect {key}, 'pay': happened; its result is kept", "")
     assert Effect.objects.get().settled_by == "ann"
     assert sent(served.deliver(redelivery=True))["output"] == {"paid": {"n": 7}}
     assert till.calls == 1
@@ -111,10 +109,21 @@ def test_an_incident_that_happened_returns_what_the_person_said(run, served, til
 def test_an_incident_that_did_not_happen_is_called_again(run, served, till):
     key = str(Effect.objects.get().pk)
     code, out, _ = run("settle", key, "--not-happened")
-    assert (code, out) == (0, f"effect {key}, 'pay': did not happen; the next attempt calls it again\n")
+    assert (code, out.splitlines()[0]) == (0, f"effect {key}, 'pay': did not happen; the next run calls it again")
     assert Effect.objects.get().settled_by == getpass.getuser()
     assert sent(served.deliver(attempt=2))["output"] == {"paid": {"n": 2}}
     assert till.calls == 2
+
+
+def test_what_follows_is_told_as_far_as_it_is_known(run, served):
+    message = OutboxMessage.objects.get()
+    outbox.settle(message, Receipt(accepted=True))
+    _, out, _ = run("settle", str(Effect.objects.get().pk), "--happened", "1")
+    assert out.splitlines()[1] == (
+        "The runtime was told that attempt 1 failed, and asks again only while the step has attempts left. When it asks"
+        " no more, do not simply start the workflow again: the key 'e1/step' belongs to this execution, and another one"
+        " would call every effect once more. The page how-to/stuck of the documentation has a safe way."
+    )
 
 
 def test_nothing_is_a_result_as_well(run, served):

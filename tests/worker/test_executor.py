@@ -100,6 +100,30 @@ def test_the_same_attempt_replays_its_failure_and_a_higher_one_runs():
 
 
 @pytest.mark.promise("E4")
+@pytest.mark.parametrize("is_atomic", [True, False])
+def test_a_failure_of_another_execution_is_not_replayed_under_a_key_that_both_share(is_atomic):
+    desk = Desk(
+        lambda input, ctx: {"ran": 1} if ctx.execution_id == "e2" else declined(input, ctx), is_atomic=is_atomic
+    )
+    desk.deliver(attempt=3)
+    again = {"execution_id": "e2", "attempt": 1}
+    assert sent(desk.deliver(**again))["output"] == {"ran": 1}
+    record = IdempotencyRecord.objects.get()
+    assert (record.execution_id, record.attempt, record.status) == ("e2", 1, "succeeded")
+
+
+@pytest.mark.promise("E2", "E4")
+def test_what_another_execution_left_under_a_key_that_both_share_counts_for_its_own_redelivery():
+    desk = Desk(declined)
+    desk.deliver(attempt=3)
+    first = sent(desk.deliver(execution_id="e2", token="t1"))
+    assert sent(desk.deliver(execution_id="e2", redelivery=True, token="t2")) == {**first, "token": "t2"}
+    assert desk.runs == 2
+    desk.deliver(execution_id="e3", redelivery=True, attempt=1)
+    assert desk.runs == 3
+
+
+@pytest.mark.promise("E4")
 def test_a_retry_may_succeed_and_then_the_success_stays():
     desk = Desk(lambda input, ctx: charge(input, ctx) if ctx.attempt > 1 else declined(input, ctx))
     desk.deliver()

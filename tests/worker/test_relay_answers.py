@@ -6,6 +6,7 @@ import pytest
 
 from orbit_django import outbox
 from orbit_django.exceptions import NoAnswerError
+from orbit_django.logs import ExtrasFormatter
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.outbox import Origin
 from orbit_django.protocol import Kind, Receipt
@@ -32,6 +33,29 @@ def test_an_accepted_result_is_delivered(world: World) -> None:
     assert world.look() == 0
 
 
+def test_the_line_of_an_answer_names_the_step_and_gives_no_empty_reason(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "orbit_django")
+    world.relay.deliver(earn())
+    said = next(record for record in caplog.records if record.message == "a result was answered")
+    line = ExtrasFormatter("%(message)s").format(said)
+    assert line == (
+        "a result was answered execution=e-1 step=charge task=shop.charge attempt=1 kind=complete tries=1 accepted=True"
+    )
+
+
+def test_the_line_of_an_answer_names_no_step_of_another_execution(
+    world: World, caplog: pytest.LogCaptureFixture
+) -> None:
+    caplog.set_level(logging.INFO, "orbit_django")
+    message = earn()
+    message.execution_id = "e-2"
+    world.relay.deliver(message)
+    said = next(record for record in caplog.records if record.message == "a result was answered")
+    assert (said.execution, said.task, hasattr(said, "step")) == ("e-2", "shop.charge", False)
+
+
 @pytest.mark.promise("D2")
 @pytest.mark.parametrize(
     ("reason", "level"),
@@ -54,7 +78,10 @@ def test_a_result_that_is_not_accepted_is_refused_with_its_reason(
 
     assert (stored().status, stored().accepted, stored().reason) == (Status.REFUSED, False, reason)
     assert levels(caplog) == [level]
-    assert caplog.records[0].reason == reason
+    said = caplog.records[0]
+    assert (said.reason, said.execution, said.step, said.task, said.attempt) == (
+        reason, "e-1", "charge", "shop.charge", 1,
+    )  # fmt: skip
     assert world.look() == 0
     assert OutboxMessage.objects.count() == 1
 

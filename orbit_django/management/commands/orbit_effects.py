@@ -37,7 +37,9 @@ class Command(ListingCommand):
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         listing = actions.add_parser("list", help="open effects: started or uncertain")
         listing.add_argument("--all", action="store_true", help="finished ones as well")
-        settle = actions.add_parser("settle", help="say what became of an open effect; the next attempt goes by it")
+        settle = actions.add_parser(
+            "settle", help="say what became of an open effect; the next run of its step goes by it"
+        )
         settle.add_argument("id", metavar="ID", help="the id that list shows")
         settle.add_argument(
             "--happened",
@@ -84,12 +86,13 @@ class Command(ListingCommand):
         result = _result(options["happened"], is_not_happened=options["not_happened"])
         effect = _find(options["id"], aliases)
         try:
-            effects.settle(effect, result=result, settled_by=options["by"] or _user())
+            sequel = effects.settle(effect, result=result, settled_by=options["by"] or _user())
         except ValueError as error:
             raise CommandError(_plain(str(error))) from None
-        told = "did not happen; the next attempt calls it again" if result is None else "happened; its result is kept"
+        told = "did not happen; the next run calls it again" if result is None else "happened; its result is kept"
         if options["verbosity"]:
             self.stdout.write(_plain(f"effect {effect.pk}, {effect.name!r}: {told}"))
+            self.stdout.write(_plain(sequel))
 
 
 def _lines(alias: str, *, is_all: bool, is_one: bool) -> Iterable[tuple[str, ...]]:

@@ -1,4 +1,4 @@
-"""External effects inside a task that is not atomic, and the incidents they leave. The only writer of its table.
+"""External effects inside a task that is not atomic: begun, called, kept, or left open.
 
 An effect is on record before the outside world is called and again afterwards, each time in a commit of its own.
 One that began and never ended is not called again unless that is known to be harmless: a person, or a look at the
@@ -8,7 +8,8 @@ outside world, must say what became of it.
 from __future__ import annotations
 
 import json
-from collections.abc import Callable, Collection, Iterator
+import logging
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from typing import Any
@@ -19,14 +20,16 @@ from django.utils import timezone
 from orbit_django import idempotency
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import ConfigurationError, EffectUncertainError, PayloadError, TaskError
+from orbit_django.logs import about
 from orbit_django.models import Effect
 from orbit_django.payloads import compact, digest, plain, storable
 from orbit_django.verdicts import Claim
 
+logger = logging.getLogger(__name__)
+
 Status = Effect.Status
 LIMIT_TEXT = 4_000
 MAX_TRIES = 6  # database work that the database undid is run again at most five times
-WHEN = "settle it when it has ended, or CLAIM_SECONDS after its process died"
 ENDED = "the run that began it ended before its result was kept"
 
 
@@ -109,6 +112,7 @@ class ClaimedEffects:
         """Say what becomes of an effect that began and did not finish: its result, or None to call again."""
         if call.is_idempotent:
             self._take_over(effect)
+            self._log("an effect that was left open is called again", call, why="idempotent")
             return None
         if call.find is None:
             text = effect.error or ENDED
@@ -121,7 +125,12 @@ class ClaimedEffects:
             self._write(lambda: _update(effect, error=text))
             raise EffectUncertainError(call.name, f"looking for it failed: {text}", effect.pk) from error
         self._take_over(effect)
-        return None if found is None else (self._finished(call, effect, found),)
+        if found is None:
+            self._log("an effect that was left open is called again", call, why="find")
+            return None
+        result = self._finished(call, effect, found)
+        self._log("an effect that was left open had happened", call, why="find")
+        return (result,)
 
     def _run(self, call: Call, effect: Effect) -> Any:
         self._called.add(call.name)
@@ -207,50 +216,11 @@ class ClaimedEffects:
         effect.save(using=self._claim.using, force_insert=True)
         return effect
 
+    def _log(self, text: str, call: Call, why: str) -> None:
+        logger.info(text, extra=about(self._claim.record, effect=call.name, why=why))
+
     def _described(self, error: BaseException) -> str:
         return storable(self._redact(f"{type(error).__name__}: {error}"), LIMIT_TEXT)
-
-
-def settle(effect: Effect, *, result: str | None, settled_by: str) -> None:
-    """Say what became of an open effect: it happened, with this JSON text as result, or (None) it did not.
-
-    The stored failure of the attempt that met it is cleared, so that the next delivery goes on accordingly.
-    Raises ValueError when the effect is not open any more, when the run that calls it has not ended, or when the
-    text is no JSON.
-    """
-    using = effect._state.db or "default"
-    text = None if result is None else read_result(result)
-    changes = {
-        "status": Status.NOT_HAPPENED if text is None else Status.FINISHED,
-        "result": text,
-        "settled_by": storable(settled_by, 255),
-        "finished_at": timezone.now(),
-        "owner": "",
-    }
-    with dialect_of(using).writing(), transaction.atomic(using):
-        owner = idempotency.live_owner(effect.record_id, using)  # the record first, as a run locks them
-        rows = Effect.objects.using(using).open().filter(pk=effect.pk)
-        if owner and rows.filter(status=Status.STARTED, owner=owner).exists():
-            raise ValueError(f"the run that calls {effect.name!r} still holds its claim; {WHEN}")
-        if not rows.update(**changes):
-            raise ValueError(f"the effect {effect.name!r} is not open any more")
-        idempotency.reopen(effect.record_id, using)
-
-
-def read_result(text: str) -> str:
-    """Return what a person gives as the result of a call in the form that is stored; ValueError for what is no JSON."""
-    try:
-        return compact(plain(json.loads(text)))
-    except PayloadError as error:
-        raise ValueError(str(error)) from None
-    except RecursionError:
-        raise ValueError("it is nested too deeply") from None
-
-
-def discard(using: str, records: Collection[int], *, is_dry_run: bool = False) -> int:
-    """Remove the effects of records that are about to go, or only count them; return how many."""
-    rows = Effect.objects.using(using).filter(record_id__in=records)
-    return rows.count() if is_dry_run else rows._raw_delete(using)
 
 
 def _update(effect: Effect, *, only_owner: str | None = None, **changes: Any) -> None:
