@@ -35,6 +35,7 @@ PLAYED = {
     "README.md": "tests/test_readme.py",
     "docs/tutorial.md": "tests/docs/test_tutorial.py",
     "docs/how-to/testing.md": "tests/testing/test_page.py",
+    "docs/reference/client.md": "tests/docs/test_client_page.py",
     "docs/how-to/recipes.md": "tests/test_recipes.py",
 }
 # Languages, and the test that reads them; of a "text" nothing can be said here.

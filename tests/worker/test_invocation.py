@@ -175,6 +175,30 @@ def test_an_error_of_a_coroutine_is_one_failed_attempt(error: BaseException) -> 
 
 
 @pytest.mark.promise("W6")
+@pytest.mark.django_db
+def test_a_synchronous_query_of_a_coroutine_is_one_failed_attempt_with_djangos_words() -> None:
+    async def handler(value: Any) -> dict[str, Any]:
+        return {"count": Charge.objects.count()}
+
+    failure = failing(handler)
+    assert failure.code == "UNHANDLED_EXCEPTION"
+    assert "You cannot call this from an async context" in failure.message
+
+
+@pytest.mark.promise("W6")
+def test_what_a_coroutine_left_running_ends_with_its_loop() -> None:
+    left: list[asyncio.Task[None]] = []
+
+    async def handler(value: Any) -> dict[str, Any]:
+        left.append(asyncio.get_running_loop().create_task(asyncio.sleep(600)))
+        await asyncio.sleep(0)
+        return {}
+
+    assert call(task(handler)) == {}
+    assert left[0].cancelled()
+
+
+@pytest.mark.promise("W6")
 @pytest.mark.databases
 @pytest.mark.django_db(transaction=True)
 def test_the_orm_of_a_coroutine_works_in_the_transaction_of_its_thread() -> None:
