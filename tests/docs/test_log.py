@@ -23,17 +23,29 @@ def calls() -> Iterator[tuple[str, str]]:
 
 
 def _calls(tree: ast.Module) -> Iterator[tuple[str, str]]:
-    for node in ast.walk(tree):
-        if isinstance(node, ast.Call) and isinstance(node.func, ast.Attribute) and node.func.attr in METHODS:
-            given = (
-                node.args[1 if node.func.attr == "log" else 0]
-                if ast.unparse(node.func.value).endswith("logger")
-                else None
-            )
-            if isinstance(given, ast.Constant):
-                yield node.func.attr, str(given.value)
-            elif given is not None and ast.unparse(given) not in VARIABLE:
-                raise AssertionError(f"line {node.lineno}: {ast.unparse(given)} is no constant text")
+    for function in [node for node in ast.walk(tree) if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef)]:
+        named = dict(_constants(function))
+        for method, given in _given(function):
+            word = ast.unparse(given)
+            if isinstance(given, ast.Constant) or word in named:
+                yield method, named.get(word) or str(ast.literal_eval(given))
+            elif word not in VARIABLE:
+                raise AssertionError(f"line {given.lineno}: {word} is no constant text")
+
+
+def _given(function: ast.AST) -> Iterator[tuple[str, ast.expr]]:
+    """Yield the method and the text of each call of a logger."""
+    calls = [node for node in ast.walk(function) if isinstance(node, ast.Call)]
+    for call in [each for each in calls if isinstance(each.func, ast.Attribute) and each.func.attr in METHODS]:
+        owner, _, method = ast.unparse(call.func).rpartition(".")
+        if owner.endswith("logger"):
+            yield method, call.args[1 if method == "log" else 0]
+
+
+def _constants(function: ast.AST) -> Iterator[tuple[str, str]]:
+    for node in ast.walk(function):
+        if isinstance(node, ast.Assign) and isinstance(node.value, ast.Constant):
+            yield ast.unparse(node.targets[0]), str(node.value.value)
 
 
 METHODS = ("debug", "info", "warning", "error", "exception", "log")
