@@ -45,6 +45,15 @@ def unsteady(monkeypatch: pytest.MonkeyPatch) -> Iterator[dict[str, list[Excepti
     return errors
 
 
+@pytest.mark.promise("D1")
+def test_a_message_whose_id_is_lower_than_one_that_was_sent_is_found(world: World) -> None:
+    late, _ = due("late"), due("early")  # as if the transaction of the first had committed last
+    OutboxMessage.objects.filter(pk=late.pk).update(due_at=None)
+    assert world.look() == 1
+    OutboxMessage.objects.filter(pk=late.pk).update(due_at=1)
+    assert world.look() == 1
+
+
 @pytest.mark.promise("D1", "D4")
 def test_a_result_without_an_answer_falls_due_again_later_and_later(world: World) -> None:
     message = earn()
