@@ -13,6 +13,9 @@ from collections.abc import Callable
 from functools import lru_cache
 from typing import Any
 
+from django.apps import apps
+from django.core.exceptions import ImproperlyConfigured
+
 from orbit_django import conf, contracts
 from orbit_django.clock import Clock, SystemClock
 from orbit_django.conf.files import mark_of
@@ -103,10 +106,14 @@ def start_on_commit(
 
     Raises, before anything is written, StartConflictError for an id that has another workflow or input,
     PayloadError and PayloadTooLargeError for what cannot be sent, ConfigurationError for an alias that no worker
-    looks at.
+    looks at; and ImproperlyConfigured in a project that has not installed this app.
     """
-    from orbit_django.starts import append  # reaches the tables, which whoever imports Client early cannot yet
-
+    try:
+        from orbit_django.starts import append  # reaches the tables, which whoever imports Client early cannot yet
+    except RuntimeError:
+        if apps.is_installed("orbit_django"):
+            raise
+        raise ImproperlyConfigured('add "orbit_django" to INSTALLED_APPS: start_on_commit needs its tables') from None
     settings = conf.load()
     execution_id = uuid.uuid4().hex if execution_id is None else execution_id
     value = plain({} if input is None else input, "$.input")

@@ -154,10 +154,14 @@ def task(  # noqa: PLR0913  (what can be said about a handler, each by name)
 
 
 def discover() -> None:
-    """Import ``tasks_orbit`` of every installed app; errors of an existing module are raised as they are."""
+    """Import ``tasks_orbit`` of every installed app; an error in one is raised as it is, with a note."""
     for app in apps.get_app_configs():
         if app.module is not None and module_has_submodule(app.module, MODULE):
-            import_module(f"{app.name}.{MODULE}")
+            try:
+                import_module(f"{app.name}.{MODULE}")
+            except Exception as error:
+                error.add_note(f"orbit_django looks for handlers in {app.name}.{MODULE}, which cannot be imported")
+                raise
 
 
 def _matches(task: Task, patterns: Iterable[str]) -> bool:

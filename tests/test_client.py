@@ -1,4 +1,6 @@
 import json
+import subprocess
+import sys
 from collections.abc import Callable
 from contextlib import nullcontext
 from typing import Any
@@ -245,6 +247,21 @@ def test_contracts_that_cannot_be_read_do_not_keep_anybody_from_starting(asked, 
     settings.ORBIT = {"CONTRACTS": [tmp_path / "gone.orbit"]}
     assert asked("Checkout").status == "pending"
     assert caplog.records == []
+
+
+def test_a_project_that_has_not_installed_the_app_is_told_to(child_environment) -> None:
+    program = """
+import django
+from django.conf import settings
+settings.configure(INSTALLED_APPS=[])
+django.setup()
+from orbit_django.client import start_on_commit
+start_on_commit("Checkout")
+"""
+    done = subprocess.run([sys.executable, "-c", program], check=False, capture_output=True, env=child_environment)
+    (*_, last) = done.stderr.decode().splitlines()
+    told = 'add "orbit_django" to INSTALLED_APPS: start_on_commit needs its tables'
+    assert last == f"django.core.exceptions.ImproperlyConfigured: {told}"
 
 
 @pytest.mark.django_db(databases=["default", "other"])

@@ -113,6 +113,9 @@ def test_a_broken_module_raises_its_own_error(app, text: str, error: type[Except
     with pytest.raises(error, match=message) as caught:
         install("seventh")
     assert "tasks_orbit.py" in "".join(traceback.format_exception(caught.value))
+    assert caught.value.__notes__ == [
+        "orbit_django looks for handlers in seventh.tasks_orbit, which cannot be imported"
+    ]
 
 
 @pytest.mark.promise("W8")

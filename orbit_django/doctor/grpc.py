@@ -20,7 +20,10 @@ from orbit_django.transports.inspection import CALL_SECONDS, NO_SESSION, Inspect
 from orbit_django.worker.binding import is_credential_exposed, open_transport
 
 SERVICE = "orbit.worker.v1"
-AWAY = "start it with --grpc-addr, or correct GRPC_TARGET; SERVER is https when it is encrypted; workers wait for it"
+AWAY = (
+    "start the runtime with --grpc-addr (orbit_runtime: --grpc-port), or correct GRPC_TARGET; SERVER is https when"
+    " it is encrypted; workers wait for it"
+)
 
 
 def look_at_grpc(settings: OrbitSettings) -> Iterator[Finding]:

@@ -41,6 +41,10 @@ def look_at_runtime(settings: OrbitSettings) -> Iterator[Finding]:
     took = (SystemClock().monotonic() - began) * 1000
     yield ok("runtime", f"{settings.server} answers, in {took:.0f} ms")
     yield from _look_at_tls(settings, inspection)
+    if _is_foreign(answer):
+        told = f"what answers there is no ORBIT runtime: {answer.failure(settings.redact)}"
+        yield wrong("runtime", told, "correct SERVER; nothing else can be asked of it")
+        return
     yield from _look_at_version(answer)
     yield from look_at_clock(answer)
     yield from _look_at_credential(settings, inspection, answer)
@@ -95,6 +99,11 @@ def _look_at_version(answer: Answer) -> Iterator[Finding]:
         yield wrong(
             "version", f"the answer has no header {VERSION_HEADER}", "SERVER may lead to something else; look there"
         )
+
+
+def _is_foreign(answer: Answer) -> bool:
+    """Return whether nothing in an answer is a runtime's, nor that of a guard before one."""
+    return VERSION_HEADER not in answer.headers and answer.error() is None and answer.status not in REFUSALS
 
 
 def look_at_clock(answer: Answer) -> Iterator[Finding]:

@@ -53,18 +53,30 @@ def assignment_of(task: Task, input: Any, said: dict[str, Any]) -> Assignment:
     return Assignment(**(usual | said), task_name=task.contract.task_name, input=value)
 
 
-def usable_aliases() -> tuple[str, ...]:
-    """Return the databases that the running test may use, each real one once."""
-    return tuple(alias for alias in connections if _is_usable(alias))
+def usable_aliases(what: str) -> tuple[str, ...]:
+    """Return the databases that the running test may use, each real one once; raise ConfigurationError for none."""
+    __tracebackhide__ = True
+    real = [alias for alias in connections if not connections[alias].settings_dict["TEST"].get("MIRROR")]
+    if not (found := tuple(alias for alias in real if _is_usable(alias))):
+        need_database(what, DEFAULT_DB_ALIAS)
+    return found
+
+
+def need_database(what: str, alias: str) -> None:
+    """Raise ConfigurationError when the running test may not use a database."""
+    __tracebackhide__ = True
+    if not _is_usable(alias):
+        raise ConfigurationError(
+            f"{what} needs a test that may use the database {alias!r}: mark it with pytest.mark.django_db, or derive it"
+            " from TestCase; of several databases the mark, or the class, names those that it uses in `databases`"
+        )
 
 
 def _is_usable(alias: str) -> bool:
-    if connections[alias].settings_dict["TEST"].get("MIRROR"):
-        return False
     try:
         connections[alias].cursor().close()  # and no less: a connection may be open and yet be forbidden
-    except AssertionError:  # how a TestCase says that the database is none of its own
-        if alias == DEFAULT_DB_ALIAS and len(connections.settings) == 1:
+    except (AssertionError, RuntimeError) as error:  # how a TestCase and pytest-django say so
+        if "not allowed" not in str(error):
             raise
         return False
     return True

@@ -48,8 +48,11 @@ def run_until_idle(runtime: LocalRuntime, *, threads: int = 0) -> int:
     ``threads`` all of it happens in the caller's thread and transaction, one task at a time; with them a real worker
     with so many poll loops does it, which needs a test that commits.
 
-    Raises ConfigurationError when the runtime does not let the worker in, AssertionError after a minute.
+    Raises ConfigurationError when the runtime does not let the worker in, or in a test that may not use a database;
+    AssertionError after a minute.
     """
+    __tracebackhide__ = True
+    usable_aliases("run_until_idle")
     clock = SystemClock()
     ends_at = clock.monotonic() + LIMIT_SECONDS
     before, tasks = _dispatched(runtime), _served(runtime)
@@ -129,7 +132,7 @@ class Hand:
         self._held = Held()
         self._gate = DatabaseGate()
         self._origin = Origin(settings.worker_name(), settings.reports_to, transport.name)
-        usable = usable_aliases()
+        usable = usable_aliases("run_until_idle")
         self._aliases = tuple(alias for alias in aliases_of(settings, tasks) if alias in usable)
         self._refusal: RefusedError | None = None
         contracts = tuple(task.contract for task in tasks)

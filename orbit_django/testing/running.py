@@ -9,7 +9,13 @@ from django.db import connections
 from orbit_django import conf
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.models import OutboxMessage
-from orbit_django.testing.deliveries import assignment_of, find_task, is_in_open_block, leaving_no_file
+from orbit_django.testing.deliveries import (
+    assignment_of,
+    find_task,
+    is_in_open_block,
+    leaving_no_file,
+    need_database,
+)
 from orbit_django.testing.desk import Desk
 from orbit_django.testing.report import TaskReport
 from orbit_django.worker.delivery import Deferred
@@ -23,11 +29,14 @@ def run_task(name: str, input: Any = None, **assignment: Any) -> TaskReport:
     again. The report is accepted, as by a runtime. Hooks that the handler registered with ``on_commit`` run, in a
     TestCase too. A failing handler is a report, not an exception.
 
-    Raises LookupError for a name without a handler, TypeError for a field that an assignment does not have.
+    Raises LookupError for a name without a handler, TypeError for a field that an assignment does not have,
+    ConfigurationError in a test that may not use the database.
     """
+    __tracebackhide__ = True
     task = find_task(name, assignment.get("contract_version"))
     settings = conf.load()
     desk = Desk(task, settings)
+    need_database("run_task", desk.using)
     if not task.is_atomic and is_in_open_block(desk.using):
         raise ConfigurationError(f"{name} has atomic=False, so it cannot be run inside transaction.atomic()")
     count = len(connections[desk.using].run_on_commit)

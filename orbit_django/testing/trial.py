@@ -15,7 +15,14 @@ from orbit_django import conf, effects, idempotency
 from orbit_django.models import Effect, IdempotencyRecord, OutboxMessage
 from orbit_django.protocol import Assignment, Code
 from orbit_django.tasks import Task
-from orbit_django.testing.deliveries import assignment_of, find_task, leaving_no_file, need_commits, usable_aliases
+from orbit_django.testing.deliveries import (
+    assignment_of,
+    find_task,
+    leaving_no_file,
+    need_commits,
+    need_database,
+    usable_aliases,
+)
 from orbit_django.testing.lives import Life, Point, Step
 from orbit_django.testing.report import TaskReport
 from orbit_django.testing.snapshot import Snapshot
@@ -50,6 +57,7 @@ def exactly_once(
     __tracebackhide__ = True
     task, settings = find_task(name, assignment.get("contract_version")), conf.load()
     using = task.using or settings.database
+    need_database("exactly_once", using)
     need_commits("exactly_once", (using,))
     with leaving_no_file([using]):
         Trial(task, settings, partial(assignment_of, task, input), assignment, count, reset).run()
@@ -82,7 +90,7 @@ class Trial:
     def run(self) -> None:
         """Try everything; raise AssertionError at the first effect that was doubled or lost."""
         __tracebackhide__ = True
-        world = Snapshot(usable_aliases())
+        world = Snapshot(usable_aliases("exactly_once"))
         undisturbed = self._undisturbed()
         for label, play in self._plays(undisturbed):
             world.restore()

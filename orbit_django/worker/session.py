@@ -184,4 +184,4 @@ class SessionHolder:
 def _tell_absence(error: NoAnswerError, failures: int, wait: float) -> None:
     if failures in TOLD_FAILURES:
         about = {"error": str(error), "failures": failures, "retry_in": round(wait, 1)}
-        logger.warning("the runtime cannot be reached", extra=about)
+        logger.warning("the runtime cannot be reached; the worker has no session and goes on trying", extra=about)

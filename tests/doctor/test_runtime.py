@@ -115,12 +115,32 @@ def test_another_version_or_something_else(headers: dict[str, str], level: Level
         assert looked(server=server.url)["version"].level is level
 
 
-def test_what_is_no_runtime() -> None:
-    with wire.serving(wire.answer("<html>hello</html>", "200 OK", content_type="text/html")) as server:
+@pytest.mark.parametrize(
+    ("body", "status", "told"),
+    [
+        ("<html>hello</html>", "200 OK", "200 with an HTML page"),
+        ("<html>hello</html>", "404 Not Found", "404 with an HTML page"),
+        ("{}", "404 Not Found", "404 without an ORBIT error code: {}"),
+        ("it works", "200 OK", "200 without an ORBIT error code: it works"),
+        ("", "502 Bad Gateway", "502 without an ORBIT error code"),
+    ],
+)
+def test_what_is_no_runtime_is_no_matter_of_credentials(body: str, status: str, told: str) -> None:
+    with wire.serving(
+        wire.answer(body, status, content_type="text/html" if "html" in body else "text/plain")
+    ) as server:
         found = looked(server=server.url, worker_token="wrk-SECRET")
 
-    assert found["credential"].level is Level.WRONG
-    assert "an HTML page" in found["credential"].text
+    assert list(found) == ["address", "runtime"]
+    assert (found["runtime"].level, found["runtime"].advice[:14]) == (Level.WRONG, "correct SERVER")
+    assert found["runtime"].text.startswith(f"what answers there is no ORBIT runtime: {told}")
+
+
+def test_a_guard_before_a_runtime_is_a_matter_of_credentials() -> None:
+    with wire.serving(wire.answer("forbidden", "403 Forbidden", content_type="text/plain")) as server:
+        found = looked(server=server.url, worker_token="wrk-SECRET")
+
+    assert found["credential"].text == "a heartbeat was answered 403 without an ORBIT error code: forbidden"
 
 
 def test_a_session_that_was_opened_all_the_same_is_closed() -> None:

@@ -47,8 +47,9 @@ TESTS = """
 import threading
 import pytest
 from django.db import connection
-from django.test import TestCase
+from django.test import SimpleTestCase, TestCase
 from orbit_django.client import Client, start_on_commit
+from orbit_django.exceptions import ConfigurationError
 from orbit_django.testing import OrbitTestCaseMixin
 from tests.testapp.models import Charge
 
@@ -89,6 +90,17 @@ def test_the_runtime_needs_no_database(orbit_runtime):
     client = Client()
     assert client.workers() == []
     client.close()
+
+@pytest.mark.parametrize("kit", ["run_task", "run_until_idle", "exactly_once"])
+def test_without_a_database_one_sentence_says_what_is_needed(request, kit):
+    more = {} if kit == "run_until_idle" else {"name": "till.charge"}
+    with pytest.raises(ConfigurationError, match=f"^{kit} needs a test that may use the database 'default': mark it"):
+        request.getfixturevalue(kit)(**more | ({"count": int} if kit == "exactly_once" else {}))
+
+class KitTest(OrbitTestCaseMixin, SimpleTestCase):
+    def test_a_class_without_a_database_is_told_so_too(self):
+        with pytest.raises(ConfigurationError, match="or derive it from TestCase"):
+            self.run_task("till.charge", AMOUNT)
 
 class PayTest(OrbitTestCaseMixin, TestCase):
     def test_pay(self):
@@ -160,7 +172,7 @@ def project(folder: Path) -> Path:
 @pytest.mark.databases
 @pytest.mark.timeout(240)
 def test_a_project_uses_the_fixtures_and_keeps_its_database(project):
-    runs = (["--reuse-db", "-k", "inside"], 6), (["--reuse-db"], 11), (["-k", "nothing_is_left"], 1)
+    runs = (["--reuse-db", "-k", "inside"], 6), (["--reuse-db"], 15), (["-k", "nothing_is_left"], 1)
     for arguments, count in runs:  # the last one drops it
         passed(run_pytest(project, *arguments, DJANGO_SETTINGS_MODULE="till_settings"), count)
     assert list(project.glob("*.sqlite3*")) == []
@@ -169,13 +181,13 @@ def test_a_project_uses_the_fixtures_and_keeps_its_database(project):
 @pytest.mark.databases
 @pytest.mark.timeout(240)
 def test_a_project_runs_its_tests_two_at_a_time(project):
-    passed(run_pytest(project, "-n", "2", DJANGO_SETTINGS_MODULE="till_settings"), 11)
+    passed(run_pytest(project, "-n", "2", DJANGO_SETTINGS_MODULE="till_settings"), 15)
 
 
 def test_a_database_in_memory_will_do(project):
     settings = project / "till_settings.py"
     settings.write_text(settings.read_text(encoding="utf-8") + 'DATABASES["default"]["TEST"] = {}\n', encoding="utf-8")
-    passed(run_pytest(project, DJANGO_SETTINGS_MODULE="till_settings", ORBIT_TEST_DB="sqlite"), 11)
+    passed(run_pytest(project, DJANGO_SETTINGS_MODULE="till_settings", ORBIT_TEST_DB="sqlite"), 15)
 
 
 @pytest.mark.databases

@@ -198,7 +198,7 @@ def test_a_runtime_that_is_away_is_told_of_now_and_then_and_once_it_is_back(
     world.opened()
 
     told = [(record.message, record.failures) for record in caplog.records if record.levelno == logging.WARNING]
-    away = "the runtime cannot be reached"
+    away = "the runtime cannot be reached; the worker has no session and goes on trying"
     assert told == [(away, 1), (away, 10), ("the runtime is back", 99)]
 
 

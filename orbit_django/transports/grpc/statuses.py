@@ -63,8 +63,10 @@ def failure_of(error: grpc.RpcError, method: str, target: str, hide: Callable[[s
 
 def _no_answer(status: grpc.StatusCode, text: str, method: str, target: str) -> NoAnswerError:
     is_unsent = status is Code.UNAVAILABLE and text.lower().startswith(UNSENT)
-    if is_unsent and text.endswith(REFUSED) and is_loopback(split_target(target)[0]):
-        hint = f"nothing listens at {target} (GRPC_TARGET); for development start: manage.py orbit_runtime --grpc-port"
+    host, port = split_target(target)
+    if is_unsent and text.endswith(REFUSED) and is_loopback(host):
+        command = f"manage.py orbit_runtime --grpc-port {port}"
+        hint = f"nothing listens at {target} (GRPC_TARGET); for development start: {command}"
         return NoAnswerError(hint, is_maybe_processed=False)
     if is_unsent:
         where = "SERVER and CA_CERT" if HANDSHAKE in text else "GRPC_TARGET"
