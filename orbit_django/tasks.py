@@ -9,8 +9,8 @@ from __future__ import annotations
 import fnmatch
 import inspect
 import typing
-from collections.abc import Callable, Iterable, Iterator
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
 from functools import cache
 from importlib import import_module
 from typing import Any, TypeVar
@@ -44,6 +44,9 @@ class Task:
     output_type: Any = None  # the type that the result must have; None: any JSON object
     is_sensitive: bool = False  # whether inputs and outputs are hidden from people
     description: str = ""
+    promised: Mapping[str, str] = field(
+        default_factory=dict, hash=False
+    )  # by CONTRACTS: fields of the output, and types
 
     @property
     def place(self) -> str:

@@ -22,7 +22,7 @@ from orbit_django.contracts.declarations import (
 )
 from orbit_django.contracts.lexer import Position
 from orbit_django.contracts.units import Unit
-from orbit_django.contracts.validation import find_mismatch
+from orbit_django.contracts.validation import find_mismatch, mismatches
 
 __all__ = [
     "ANY",
@@ -43,5 +43,6 @@ __all__ = [
     "Workflow",
     "find_mismatch",
     "load",
+    "mismatches",
     "read",
 ]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from collections.abc import Iterator
 from typing import Any
 
 from orbit_django.contracts.declarations import ANY, FLOAT, INT, LIST, STRING, Shape
@@ -14,14 +15,19 @@ def find_mismatch(value: Any, shape: Shape) -> str | None:
     The text reads like ``$.message: missing required field `message` of type String``. Members that the shape does
     not name are let through. A whole number is one whether it was written ``3`` or ``3.0``.
     """
+    return next((f"{path}: {text}" for path, text in mismatches(value, shape)), None)
+
+
+def mismatches(value: Any, shape: Shape) -> Iterator[tuple[str, str]]:
+    """Yield the path of each field in which ``value`` differs from ``shape``, and what is wrong with it."""
     if not isinstance(value, dict):
-        return f"$: expected an object, found {type_name(value)}"
+        yield "$", f"expected an object, found {type_name(value)}"
+        return
     for name, wanted in shape.items():
         if name not in value:
-            return f"$.{name}: missing required field `{name}` of type {wanted}"
-        if not _fits(value[name], wanted):
-            return f"$.{name}: expected {wanted}, found {type_name(value[name])}"
-    return None
+            yield f"$.{name}", f"missing required field `{name}` of type {wanted}"
+        elif not _fits(value[name], wanted):
+            yield f"$.{name}", f"expected {wanted}, found {type_name(value[name])}"
 
 
 def type_name(value: Any) -> str:

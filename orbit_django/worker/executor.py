@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from contextlib import nullcontext
 from typing import Any
 
+from orbit_django.agreement import promising
 from orbit_django.conf import OrbitSettings
 from orbit_django.context import TaskContext
 from orbit_django.dialects import dialect_of
@@ -43,7 +44,7 @@ class Executor:
         vitals: Vitals | None = None,
         check_report: CheckReport | None = None,
     ) -> None:
-        self._tasks = tasks
+        self._tasks = promising(tasks, settings.contracts)
         self._database = settings.database
         self.ledger = Ledger(settings, patience, vitals, check_report=check_report)
         self._atomic = AtomicRun(self.ledger)

@@ -11,6 +11,7 @@ from asgiref.sync import async_to_sync, iscoroutinefunction
 
 from orbit_django import payloads, shapes
 from orbit_django.context import CancelReason, TaskContext
+from orbit_django.contracts import mismatches
 from orbit_django.exceptions import (
     EffectUncertainError,
     NotRepeatableError,
@@ -62,11 +63,22 @@ def encode(task: Task, result: Any, token: str, limit: int) -> str:
             raise PayloadError("$", f"is {_named(result)}; a handler returns a JSON object")
         if task.output_type is not None:
             shapes.read(value, task.output_type)
+        if task.promised:
+            _keep_promise(task, value, result)
         return payloads.encode_output(value, limit, token)
     except PayloadError as error:
         raise HandlerError from ResultError(error)
     except Exception as error:  # the result's own code may raise anything
         raise HandlerError from error
+
+
+def _keep_promise(task: Task, value: dict[str, Any], result: Any) -> None:
+    """Raise PayloadError where an output lacks what the contract promises (O091)."""
+    wrong = dict(mismatches(value, task.promised))
+    for path, text in wrong.items():
+        promise = f"the contract of {task.contract.task_name} {task.contract.contract_version} in CONTRACTS"
+        forgotten = "; the handler returned None" if result is None else ""
+        raise PayloadError(path, f"{text}, by {promise}{forgotten}", wrong)
 
 
 class ResultError(Exception):

@@ -62,6 +62,22 @@ def test_a_failure_is_a_report(serve, commits, is_atomic):
     assert Charge.objects.count() == 0
 
 
+@everywhere
+@pytest.mark.promise("E8")
+def test_a_result_that_breaks_the_contract_is_a_failure_as_in_a_worker(serve, commits, settings, tmp_path):
+    (tmp_path / "kit.orbit").write_text('task "kit.task" { version "1.0.0" output { amount: Int, day: String } }')
+    settings.ORBIT = {**getattr(settings, "ORBIT", {}), "CONTRACTS": [tmp_path / "kit.orbit"]}
+
+    report = run_task(serve(handlers.charge), {"amount": "7"})
+
+    assert (report.is_success, report.error_code, report.retryable) == (False, "INVALID_RESULT", False)
+    assert report.error_details["fields"] == {
+        "$.amount": "expected Int, found String",
+        "$.day": "missing required field `day` of type String",
+    }
+    assert Charge.objects.count() == 0
+
+
 @pytest.mark.django_db
 def test_a_conflict_is_no_replay(serve):
     name = serve(handlers.charge)

@@ -14,7 +14,7 @@ from django.core.checks import WARNING, run_checks
 from django.core.management.base import BaseCommand, CommandError, CommandParser
 from django.db import connections
 
-from orbit_django import checks, conf
+from orbit_django import checks, conf, contracts
 from orbit_django.agreement import NO_HANDLER
 from orbit_django.conf import OrbitSettings
 from orbit_django.conf.options import RunOptions, read_options
@@ -200,6 +200,7 @@ def _prepare(options: dict[str, Any]) -> tuple[OrbitSettings, Sequence[Task], Tr
     tasks = registry.select(options["task"], options["exclude"]) if not registry.faults else ()
     transport = open_transport(settings)
     checks.preflight(registry, tasks, aliases_of(settings, tasks))
+    contracts.load(settings.contracts)  # to which results are held: a file that cannot be read is a mistake
     check_ready(settings, tasks)
     return settings, tasks, transport
 
