@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from datetime import datetime
 from typing import Any, NamedTuple
 
 from django.contrib import admin
-from django.db.models import Count, Min, Q
+from django.contrib.admin.views.main import SEARCH_VAR
+from django.db.models import Count, Min, Model, Q
 from django.http import HttpRequest
 
 from orbit_django import outbox, starts
@@ -15,6 +16,9 @@ from orbit_django.admin import databases, shown
 from orbit_django.models import Effect, OutboxMessage, WorkflowStart
 
 LIMIT = 1_000  # rows that a count looks at; of what was refused, the latest answers
+
+
+Counting = Callable[[str], Iterator[tuple[str, str, int, datetime | None]]]
 
 
 class Counter(NamedTuple):
@@ -50,12 +54,17 @@ class Counter(NamedTuple):
         return f"last {age} ago" if self.name.endswith("refused") else f"oldest {age}"
 
 
-def counters(site: admin.AdminSite, request: HttpRequest, using: str) -> Iterator[Counter]:
-    """Yield the numbers of those tables that the user may look at."""
-    for model, count in ((OutboxMessage, _messages), (Effect, _effects), (WorkflowStart, _starts)):
+def counters(site: admin.AdminSite, request: HttpRequest, using: str, listed: type[Model]) -> Iterator[Counter]:
+    """Yield the numbers of those tables that the user may look at.
+
+    What was refused is told of the listed table alone, and not above what was searched for: pages stay cheap.
+    """
+    is_search = bool(request.GET.get(SEARCH_VAR))
+    for model, count, refused in TABLES:
         if not request.user.has_perm(f"{model._meta.app_label}.view_{model._meta.model_name}"):
             continue
-        for noun, word, number, since in count(using):
+        told = [*count(using), *(refused(using) if refused and model is listed and not is_search else ())]
+        for noun, word, number, since in told:
             yield Counter(noun, word, number, since, databases.list_of(site, model, using, status__exact=word))
 
 
@@ -63,6 +72,9 @@ def _messages(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
     rows = OutboxMessage.objects.using(using)
     yield "message", "pending", *_told(rows.pending().filter(due_at__isnull=False).order_by("due_at"))
     yield "message", "blocked", *_told(rows.blocked().filter(settled_at__isnull=True).order_by("settled_at"))
+
+
+def _refused_messages(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
     yield "message", "refused", *outbox.refused_count(using, LIMIT)
 
 
@@ -81,9 +93,19 @@ def _starts(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
     )
     for word in ("pending", "blocked"):
         yield "start", word, told[word], told[f"oldest_{word}"]
+
+
+def _refused_starts(using: str) -> Iterator[tuple[str, str, int, datetime | None]]:
     yield "start", "refused", *starts.refused_count(using, LIMIT)
 
 
 def _told(rows: Any, moment: str = "created_at") -> tuple[int, datetime | None]:
     told = rows[:LIMIT].aggregate(count=Count("pk"), oldest=Min(moment))
     return told["count"], told["oldest"]
+
+
+TABLES: tuple[tuple[type[Model], Counting, Counting | None], ...] = (
+    (OutboxMessage, _messages, _refused_messages),
+    (Effect, _effects, None),
+    (WorkflowStart, _starts, _refused_starts),
+)

@@ -78,7 +78,8 @@ class LedgerAdmin(admin.ModelAdmin):  # type: ignore[type-arg]  # it is generic 
     def changelist_view(self, request: HttpRequest, extra_context: dict[str, Any] | None = None) -> HttpResponse:
         """Show the list with the counters above it."""
         using = databases.chosen(request)
-        above = {"counters": list(counters(self.admin_site, request, using))} if request.method == "GET" else {}
+        is_shown = request.method == "GET"
+        above = {"counters": list(counters(self.admin_site, request, using, self.model))} if is_shown else {}
         return super().changelist_view(request, above | (extra_context or {}))
 
     def get_search_results(

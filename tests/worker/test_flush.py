@@ -47,6 +47,15 @@ def test_a_flush_sends_starts_too(settings, runtime: EmbeddedRuntime, faults: Fa
     assert "starts of workflows: 0 pending, 2 started, 0 refused, 0 blocked" in outbox("status")[0]
 
 
+def test_a_flush_tells_of_what_it_has_set_aside(settings, runtime: EmbeddedRuntime) -> None:
+    settings.ORBIT = {"SERVER": runtime.url, "TOKEN": "not that one", "WORKER_TOKEN": "wrk"}
+    ask()
+
+    said, error = outbox("flush")
+    assert (stored().status, error) == (Status.BLOCKED, "")
+    assert "1 workflow start blocked: mend what the admin shows, then orbit_outbox retry" in said
+
+
 def test_a_flush_without_the_token_says_what_waits(settings, runtime: EmbeddedRuntime) -> None:
     settings.ORBIT = {"SERVER": runtime.url, "WORKER_TOKEN": "wrk"}
     ask()

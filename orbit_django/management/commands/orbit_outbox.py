@@ -13,6 +13,7 @@ from orbit_django import conf, outbox, retention, starts
 from orbit_django.conf.readers import READERS
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.management.shown import ListingCommand, Progress, database_fault, take_usual
+from orbit_django.models import OutboxMessage, WorkflowStart
 from orbit_django.outbox import Origin
 from orbit_django.payloads import counted
 from orbit_django.retention import Pruned
@@ -100,6 +101,7 @@ class Command(ListingCommand):
             transport.close()
         starts_sent, starts_left = self._flush_starts(settings, aliases)
         self._say(f"{sent + starts_sent} sent, {left + starts_left} left")
+        self._warn_of_blocked(aliases)
         if left:
             raise CommandError(f"{counted(left, 'message')} could not be sent now; a worker or a later flush will")
         if starts_left and not settings.may_start:
@@ -109,6 +111,12 @@ class Command(ListingCommand):
             raise CommandError(
                 f"{counted(starts_left, 'workflow')} could not be started now; a worker or a later flush will"
             )
+
+    def _warn_of_blocked(self, aliases: tuple[str, ...]) -> None:
+        """Tell of what a flush does not send, or has set aside itself: a refused credential is no loss of a report."""
+        for what, model in (("message", OutboxMessage), ("workflow start", WorkflowStart)):
+            if count := sum(model.objects.using(alias).blocked().count() for alias in aliases):
+                self.stderr.write(f"{counted(count, what)} blocked: mend what the admin shows, then orbit_outbox retry")
 
     def _flush_starts(self, settings: conf.OrbitSettings, aliases: tuple[str, ...]) -> tuple[int, int]:
         """Send starts, as a worker with these settings would; return how many were sent, and how many are left."""
