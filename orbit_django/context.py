@@ -73,11 +73,11 @@ class CancelFlag(threading.Event):
 class Effects(Protocol):
     """What carries out ``ctx.effect`` and ``ctx.transaction`` of a task that is not atomic."""
 
-    def effect(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def effect(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call the outside world once."""
         ...
 
-    def transaction(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
+    def transaction(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Run a piece of database work once."""
         ...
 

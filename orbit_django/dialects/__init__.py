@@ -15,7 +15,7 @@ from orbit_django.dialects.postgresql import PostgresqlDialect
 from orbit_django.dialects.sqlite import SqliteDialect, is_queued
 from orbit_django.exceptions import ConfigurationError
 
-__all__ = ["DIALECTS", "Dialect", "dialect_of", "is_queued", "of_connection", "preparing"]
+__all__ = ["DIALECTS", "Dialect", "dialect_of", "has_begun", "is_queued", "of_connection", "preparing"]
 
 DIALECTS: dict[str, type[Dialect]] = {
     "postgresql": PostgresqlDialect,
@@ -38,6 +38,17 @@ def of_connection(connection: BaseDatabaseWrapper) -> Dialect:
             f"database alias {connection.alias!r}: {connection.vendor} is not supported; "
             f"expected one of {', '.join(sorted(DIALECTS))}"
         ) from None
+
+
+def has_begun(connection: BaseDatabaseWrapper, *, may_ask: bool = False) -> bool:
+    """Return whether a transaction is open, or the next statement opens one, outside of Django's atomic blocks.
+
+    ``may_ask`` lets a server be asked that alone knows of a BEGIN which went past Django.
+    """
+    if not connection.get_autocommit():
+        return True
+    dialect = DIALECTS.get(connection.vendor)
+    return dialect is not None and dialect(connection).is_in_transaction(may_ask=may_ask)
 
 
 @contextmanager

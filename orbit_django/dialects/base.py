@@ -18,6 +18,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.models.expressions import RawSQL
 from django.db.utils import DatabaseError, InterfaceError, InternalError, OperationalError
 
+from orbit_django.dialects.columns import Columns
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 
 UNHINDERED = nullcontext()
@@ -31,21 +32,9 @@ class Claimed(Enum):
     BUSY = "busy"  # somebody else's open transaction owns the key
 
 
-COMMON = {"": "''", 0: "0", 1: "1"}  # values, and how they are written
-
-
 @lru_cache
 def _moment(now_sql: str, plus_ms: int) -> RawSQL:
     return RawSQL(f"({now_sql} + {plus_ms})", [], output_field=models.BigIntegerField())
-
-
-class Column(NamedTuple):
-    """One column of a table, as an INSERT needs it."""
-
-    name: str  # quoted
-    attname: str
-    mark: str
-    field: models.Field[Any, Any]
 
 
 class Finish(NamedTuple):
@@ -58,15 +47,12 @@ class Finish(NamedTuple):
     is_last: bool  # nothing but the COMMIT follows, which may be done along
 
 
-class Dialect(ABC):
+class Dialect(Columns, ABC):
     """One database's way, bound to one connection."""
 
     now_ms_sql: ClassVar[str]  # milliseconds since the epoch by the database's clock, at this moment
     minimum: ClassVar[tuple[int, ...]]  # the oldest version that will do
     guard_name = "orbit_guard"
-
-    def __init__(self, connection: BaseDatabaseWrapper) -> None:
-        self.connection = connection
 
     def now_ms(self, plus_seconds: float = 0) -> RawSQL:
         """Return an expression: the database's clock in milliseconds, plus some seconds."""
@@ -120,6 +106,24 @@ class Dialect(ABC):
     def check_guard(self) -> models.Q | None:
         """Raise DatabaseError when the marked transaction has ended; return what the finish must demand as well."""
 
+    def mark(self) -> str:
+        """Mark the open transaction; return what ``is_marked`` has to be shown."""
+        self.set_guard()
+        return ""
+
+    def is_marked(self, mark: str) -> bool:
+        """Return whether the open transaction is the one that was marked; asked once."""
+        try:
+            return self._has_mark(mark)
+        except DatabaseError as error:
+            if self.is_connection_lost(error):
+                raise
+            return False
+
+    def is_in_transaction(self, *, may_ask: bool) -> bool:
+        """Return whether a transaction is open, whoever opened it; what only the server knows, if it may be asked."""
+        return False
+
     def can_commit_along(self) -> bool:
         """Return whether a finish that is the last of its transaction would bring the COMMIT along."""
         return False
@@ -139,14 +143,14 @@ class Dialect(ABC):
         """Hold whatever serialises writers of this database while a transaction that writes is open."""
         return UNHINDERED
 
-    def forget(self) -> None:  # noqa: B027  (most keep nothing)
+    def forget(self) -> None:
         """Remove what is kept beside the database, which nobody uses at this moment."""
 
     def has_waited(self) -> bool:
         """Return whether this writer waited so long that what looks expired may only have been kept from renewal."""
         return False
 
-    def prepare(self) -> None:  # noqa: B027  (most need nothing)
+    def prepare(self) -> None:
         """Set up a fresh connection of a worker."""
 
     def traits(self) -> list[str]:
@@ -208,67 +212,16 @@ class Dialect(ABC):
     @abstractmethod
     def _is_lost(self, code: Any) -> bool: ...
 
+    def _has_mark(self, mark: str) -> bool:
+        self.check_guard()
+        return True
+
     def _claimed_columns(
         self, record: IdempotencyRecord, lease_seconds: float | None
     ) -> tuple[list[str], list[str], list[Any]]:
         """Return column names, placeholders and values of an INSERT of the record, whose lease begins now."""
         record.lease_ms = None if lease_seconds is None else self.now_ms(lease_seconds)
         return self._columns(record)
-
-    def _columns(self, row: models.Model) -> tuple[list[str], list[str], list[Any]]:
-        """Return column names, placeholders and values of an INSERT of a row.
-
-        What is NULL is left out, since no column has another default. Raw expressions and the commonest values stand
-        in the statement; a text that differs each time would have to be read by the driver anew.
-        """
-        names, marks, values = [], [], []
-        kept = row.__dict__
-        for name, attname, mark, field in self._layout(type(row)):
-            value = kept[attname]
-            if value is None:
-                continue
-            names.append(name)
-            kind = type(value)
-            if kind is str or kind is int:
-                common = COMMON.get(value) if kind is str or not field.is_relation else None
-                marks.append(common or mark)
-                if common is None:
-                    values.append(value)
-            elif kind is RawSQL:
-                marks.append(value.sql)
-                values.extend(value.params)
-            else:
-                marks.append(mark)
-                values.append(self._adapted(value, field))
-        return names, marks, values
-
-    def _adapted(self, value: Any, field: models.Field[Any, Any]) -> Any:
-        """Return a value as the driver takes it."""
-        return field.get_db_prep_save(value, self.connection)
-
-    def _changes(self, record: IdempotencyRecord, changes: dict[str, Any]) -> tuple[list[str], list[Any]]:
-        """Return the assignments of an UPDATE, and their values."""
-        sets, values = [], []
-        for column in self._layout(type(record)):
-            if column.attname not in changes:
-                continue
-            value = changes[column.attname]
-            sets.append(f"{column.name} = {'NULL' if value is None else '%s'}")
-            if value is not None:
-                values.append(self._adapted(value, column.field))
-        return sets, values
-
-    def _layout(self, model: type[models.Model]) -> list[Column]:
-        """Return the columns of a table but for its key; looked up once for each database."""
-        known: dict[type[models.Model], list[Column]] = self.connection.__dict__.setdefault("orbit_layouts", {})
-        if model not in known:
-            fields = [field for field in model._meta.concrete_fields if not field.primary_key]
-            quote = self.connection.ops.quote_name
-            known[model] = [Column(quote(str(each.column)), each.attname, self._mark(each), each) for each in fields]
-        return known[model]
-
-    def _mark(self, field: models.Field[Any, Any]) -> str:
-        return "%s"
 
     def _insert_if_absent(self, sql: str, record: IdempotencyRecord, values: list[Any]) -> Claimed:
         """Run an INSERT that gives back the new key or nothing."""

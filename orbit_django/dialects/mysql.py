@@ -113,6 +113,10 @@ class MysqlDialect(SavepointGuard):
         """Return whether a statement was longer than max_allowed_packet."""
         return bool(self.code_of(error) == PACKET_TOO_LARGE)
 
+    def is_in_transaction(self, *, may_ask: bool) -> bool:
+        """Ask, since the driver is told but does not tell; MySQL has no word for it."""
+        return may_ask and self._is_mariadb and bool(self._value("SELECT @@in_transaction"))
+
     def max_connections(self) -> int | None:
         """Return how many connections the server allows."""
         return int(self._value("SELECT @@max_connections"))

@@ -18,6 +18,7 @@ T = TypeVar("T")
 
 SAME_TRANSACTION = "xmin = pg_current_xact_id()::xid"  # the open one wrote the row
 POOL_SIZE = 4  # of psycopg's pool, when nothing is said
+OPEN = (1, 2, 3)  # states of a connection, as both drivers count them: active, in a transaction, in a broken one
 LOCK_SEED = 0x0B17  # keeps our advisory locks apart from other uses of the same texts
 
 
@@ -64,6 +65,14 @@ class PostgresqlDialect(Dialect):
             return None
         same = RawSQL(f"({SAME_TRANSACTION})", [], output_field=models.BooleanField())
         return models.Q(same)
+
+    def mark(self) -> str:
+        """Take the number of the transaction for its mark: the row of the claim was written by another one."""
+        return str(self._value("SELECT pg_current_xact_id()::text"))
+
+    def is_in_transaction(self, *, may_ask: bool) -> bool:
+        """Believe the driver, which is told with every answer."""
+        return int(self.connection.connection.info.transaction_status) in OPEN
 
     def can_commit_along(self) -> bool:
         """Return whether a finish now may go in one message with the COMMIT: a key for the report is there."""
@@ -166,6 +175,10 @@ class PostgresqlDialect(Dialect):
                 raise
             wrapper.connection.orbit_prepared = None
             raise OperationalError(*error.args) from error.__cause__  # it passes: the same again will do
+
+    def _has_mark(self, mark: str) -> bool:
+        """Compare the numbers; outside of a transaction each statement has a new one."""
+        return self.mark() == mark
 
     def _adapted(self, value: Any, field: models.Field[Any, Any]) -> Any:
         """Spare the fields a look at a moment: the driver takes any, and reads a naive one as Django has told it to."""

@@ -93,6 +93,10 @@ class SqliteDialect(SavepointGuard):
             finally:
                 _mine.paths.discard(path)
 
+    def is_in_transaction(self, *, may_ask: bool) -> bool:
+        """Ask the driver, which is the database."""
+        return bool(self.connection.connection.in_transaction)
+
     def forget(self) -> None:
         """Remove the lock file; the next writer makes it anew."""
         if not self.is_in_memory():

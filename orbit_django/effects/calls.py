@@ -9,103 +9,90 @@ from __future__ import annotations
 
 import json
 import logging
-from collections.abc import Callable, Iterator
-from contextlib import contextmanager
-from dataclasses import dataclass, field
+from collections.abc import Callable
 from typing import Any
 
-from django.db import connections, transaction
-from django.utils import timezone
-
 from orbit_django import idempotency
-from orbit_django.dialects import dialect_of
-from orbit_django.exceptions import ConfigurationError, EffectUncertainError, PayloadError, TaskError
+from orbit_django.effects.pieces import Enclosed, Pieces
+from orbit_django.effects.rows import Call, Rows, Status, text_of, update
+from orbit_django.exceptions import EffectUncertainError, PayloadError, TaskError
 from orbit_django.logs import about
 from orbit_django.models import Effect
-from orbit_django.payloads import compact, digest, plain, storable
+from orbit_django.payloads import compact, plain, storable
 from orbit_django.verdicts import Claim
 
 logger = logging.getLogger(__name__)
 
-Status = Effect.Status
 LIMIT_TEXT = 4_000
-MAX_TRIES = 6  # database work that the database undid is run again at most five times
 ENDED = "the run that began it ended before its result was kept"
-
-
-@dataclass(frozen=True, slots=True)
-class Call:
-    """One use of ``ctx.effect`` or ``ctx.transaction``."""
-
-    kind: str
-    name: str
-    function: Callable[..., Any]
-    args: tuple[Any, ...] = ()
-    kwargs: dict[str, Any] = field(default_factory=dict)
-    is_idempotent: bool = False
-    find: Callable[..., Any] | None = None
-
-    @property
-    def name_hash(self) -> str:
-        """What identifies the effect within its record."""
-        return digest(self.kind, self.name)
-
-    def __call__(self) -> Any:
-        """Call the function."""
-        return self.function(*self.args, **self.kwargs)
 
 
 class ClaimedEffects:
     """The effects of one run, under its claim."""
 
-    def __init__(self, claim: Claim, redact: Callable[[str], str], repeat: Callable[..., Any]) -> None:
+    def __init__(
+        self,
+        claim: Claim,
+        redact: Callable[[str], str],
+        repeat: Callable[..., Any],
+        enclose: Callable[[str], Enclosed],
+    ) -> None:
         self._claim = claim
+        self._rows = Rows(claim)
+        self._pieces = Pieces(self._rows, repeat, enclose)
         self._redact = redact
-        self._repeat = repeat  # does a database step again while the database is away
+        self._repeat = repeat
         self._called: set[str] = set()  # what this run has called already
+        self._open: dict[str, EffectUncertainError] = {}  # what this run was told, and has not got over since
+
+    @property
+    def uncertain(self) -> EffectUncertainError | None:
+        """What keeps the attempt from being a success, whether or not the handler let the error pass."""
+        return next(iter(self._open.values()), None)
 
     def effect(
         self,
         name: str,
         function: Callable[..., Any],
+        /,
         *args: Any,
         idempotent: bool = False,
         find: Callable[..., Any] | None = None,
         **kwargs: Any,
     ) -> Any:
         """Call the outside world once; see ``TaskContext.effect``."""
-        call = Call("effect", name, function, args, kwargs, idempotent, find)
+        call = Call("effect", text_of(name), function, args, kwargs, idempotent, find)
+        try:
+            result = self._once(call)
+        except EffectUncertainError as error:
+            self._open[name] = error
+            raise
+        self._open.pop(name, None)
+        return result
+
+    def transaction(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
+        """Run database work once, committed together with its result; see ``TaskContext.transaction``."""
+        return self._pieces.run(Call("transaction", text_of(name), function, args, kwargs))
+
+    def _once(self, call: Call) -> Any:
+        """Return the result of a call that is finished by now, whoever has made it."""
         effect = self._repeat(lambda: self._begun(call))
         if effect.status == Status.FINISHED:
             return json.loads(effect.result)
-        is_new = effect.owner == self._claim.owner and name not in self._called
+        is_new = effect.owner == self._claim.owner and call.name not in self._called
         found = None if is_new else self._decide(call, effect)
         return found[0] if found is not None else self._run(call, effect)
 
-    def transaction(self, name: str, function: Callable[..., Any], *args: Any, **kwargs: Any) -> Any:
-        """Run database work once, committed together with its result; see ``TaskContext.transaction``."""
-        call = Call("transaction", name, function, args, kwargs)
-        is_again = False
-
-        def step() -> Any:
-            nonlocal is_again
-            if is_again:  # the commit before may have had no answer: the lock is free when it has ended
-                self._write(lambda: idempotency.fence(self._claim))
-            is_again = True
-            return self._transacted(call)
-
-        return self._repeat(step, tries=MAX_TRIES)
-
     def _begun(self, call: Call) -> Effect:
         """Return the effect on record, begun under this claim unless an earlier run has begun it."""
-        with self._committing():
+        with self._rows.committing():
             idempotency.fence(self._claim)
-            present = self._find(call)
+            present = self._rows.find(call)
             if present is None:
-                return self._insert(call, Status.STARTED)
+                return self._rows.insert(call, Status.STARTED)
             if present.status == Status.NOT_HAPPENED:
                 self._called.discard(call.name)
-                _update(present, status=Status.STARTED, owner=self._claim.owner, error="", settled_by="")
+                update(present, status=Status.STARTED, owner=self._claim.owner, error="", settled_by="")
             return present
 
     def _decide(self, call: Call, effect: Effect) -> tuple[Any] | None:
@@ -116,13 +103,13 @@ class ClaimedEffects:
             return None
         if call.find is None:
             text = effect.error or ENDED
-            self._write(lambda: _update(effect, status=Status.UNCERTAIN, error=text))
+            self._write(lambda: update(effect, status=Status.UNCERTAIN, error=text))
             raise EffectUncertainError(call.name, text, effect.pk)
         try:
             found = call.find(*call.args, **call.kwargs)
         except Exception as error:  # the answer "I do not know"
             text = self._described(error)
-            self._write(lambda: _update(effect, error=text))
+            self._write(lambda: update(effect, error=text))
             raise EffectUncertainError(call.name, f"looking for it failed: {text}", effect.pk) from error
         self._take_over(effect)
         if found is None:
@@ -161,75 +148,23 @@ class ClaimedEffects:
     def _take_over(self, effect: Effect) -> None:
         def write() -> None:
             idempotency.fence(self._claim)
-            _update(effect, owner=self._claim.owner)
+            update(effect, owner=self._claim.owner)
 
         self._write(write)
 
     def _close(self, effect: Effect, **changes: Any) -> None:
         """Write what this run knows of its own call, true even if the claim is lost by now."""
-        self._write(lambda: _update(effect, only_owner=self._claim.owner, **changes))
+        self._write(lambda: update(effect, only_owner=self._claim.owner, **changes))
 
     def _write(self, change: Callable[[], object]) -> None:
         def step() -> None:
-            with self._committing():
+            with self._rows.committing():
                 change()
 
         self._repeat(step)
-
-    def _transacted(self, call: Call) -> Any:
-        """Run the work and, last of all, fence it and keep its result."""
-        with self._committing():
-            present = self._find(call)
-            if present is not None:
-                return json.loads(present.result or "null")
-            text = compact(plain(call()))
-            idempotency.fence(self._claim)
-            self._insert(call, Status.FINISHED, text)
-        return json.loads(text)
-
-    @contextmanager
-    def _committing(self) -> Iterator[None]:
-        using = self._claim.using
-        if any(not getattr(block, "_from_testcase", False) for block in connections[using].atomic_blocks):
-            raise ConfigurationError(
-                "ctx.effect and ctx.transaction commit, so they do not work inside an atomic block"
-            )
-        with dialect_of(using).writing(), transaction.atomic(using):
-            yield
-
-    def _find(self, call: Call) -> Effect | None:
-        rows = Effect.objects.using(self._claim.using)
-        return rows.filter(record_id=self._claim.record.pk, name_hash=call.name_hash).first()
-
-    def _insert(self, call: Call, status: str, result: str | None = None) -> Effect:
-        now = timezone.now()
-        effect = Effect(
-            record_id=self._claim.record.pk,
-            name=storable(call.name, 255),
-            name_hash=call.name_hash,
-            status=status,
-            result=result,
-            owner=self._claim.owner,
-            started_at=now,
-            finished_at=None if result is None else now,
-        )
-        effect.save(using=self._claim.using, force_insert=True)
-        return effect
 
     def _log(self, text: str, call: Call, why: str) -> None:
         logger.info(text, extra=about(self._claim.record, effect=call.name, why=why))
 
     def _described(self, error: BaseException) -> str:
         return storable(self._redact(f"{type(error).__name__}: {error}"), LIMIT_TEXT)
-
-
-def _update(effect: Effect, *, only_owner: str | None = None, **changes: Any) -> None:
-    """Change an effect that nobody has settled meanwhile."""
-    if changes.get("status") == Status.FINISHED:
-        changes["finished_at"] = timezone.now()
-    rows = Effect.objects.using(effect._state.db or "default").filter(pk=effect.pk).exclude(status=Status.FINISHED)
-    if only_owner is not None:
-        rows = rows.filter(owner=only_owner)
-    if rows.update(**changes):
-        for name, value in changes.items():
-            setattr(effect, name, value)

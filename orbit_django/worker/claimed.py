@@ -60,11 +60,11 @@ class ClaimedRun:
 
     def _under(self, claim: Claim, delivery: Delivery) -> Result:
         repeat = partial(self._ledger.patience.repeat, delivery.context, using=delivery.using, has_run=True)
-        delivery.context.effects = ClaimedEffects(claim, self._ledger.redact(delivery), repeat)
+        delivery.context.effects = effects = ClaimedEffects(claim, self._ledger.redact(delivery), repeat, Enclosure)
         output = error = None
         housekeeping.rest(delivery.using)  # it may idle for longer than the database lets it
         try:
-            output = self._work(delivery)
+            output = self._work(delivery, effects)
         except (HandlerError, TransactionEndedError) as raised:
             error = self._ledger.encoded(self._ledger.failure(delivery, cause_of(raised)))
         store = partial(self._store, delivery, claim)
@@ -74,14 +74,16 @@ class ClaimedRun:
             error = self._ledger.encoded(self._ledger.failure(delivery, large))
             return self._ledger.patiently(delivery, partial(store, None, error), has_run=True)
 
-    def _work(self, delivery: Delivery) -> str:
-        """Run the handler outside any transaction of ours."""
+    def _work(self, delivery: Delivery, effects: ClaimedEffects) -> str:
+        """Run the handler outside any transaction of ours; what it left uncertain is no success."""
         try:
             result = self._ledger.invoke(delivery, contextvars.copy_context())
         finally:
-            left_open = housekeeping.after_task()
+            left_open = housekeeping.after_task(may_ask=True)
         if left_open:
             raise TransactionEndedError(f"the handler left a transaction open on {', '.join(left_open)}; rolled back")
+        if effects.uncertain is not None:
+            raise HandlerError from effects.uncertain
         return self._ledger.encode(delivery, result)
 
     def _store(self, delivery: Delivery, claim: Claim, output: str | None, error: str | None) -> Result:

@@ -7,8 +7,10 @@ import time
 from collections.abc import Iterable
 from typing import Any
 
-from django.db import connections
+from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
+
+from orbit_django.dialects import has_begun
 
 REST_SECONDS = 5.0  # a connection that was well so lately is not asked again whether it is (CONN_HEALTH_CHECKS)
 
@@ -38,10 +40,13 @@ def _spare_checks(connection: BaseDatabaseWrapper, *, had_errors: bool) -> None:
         connection.health_check_done = True  # type: ignore[attr-defined]  # not in its stubs
 
 
-def after_task() -> list[str]:
-    """Leave nothing of a task behind; return the aliases on which it had left a transaction open."""
+def after_task(*, may_ask: bool = False) -> list[str]:
+    """Leave nothing of a task behind; return the aliases on which it had left a transaction open.
+
+    ``may_ask`` lets a server be asked that alone knows of a transaction which was opened past Django.
+    """
     opened = connections.all(initialized_only=True)
-    left = [connection.alias for connection in opened if has_transaction(connection)]
+    left = [connection.alias for connection in opened if has_transaction(connection, may_ask=may_ask)]
     for alias in left:
         end_left(alias)
     _tidy(connections.all(initialized_only=True) if left else opened)
@@ -84,10 +89,16 @@ def _is_tests(block: object) -> bool:
     return getattr(block, "_from_testcase", False)
 
 
-def has_transaction(connection: Any) -> bool:
+def has_transaction(connection: Any, *, may_ask: bool = False) -> bool:
     """Return whether a transaction is open that nobody will end; one around a whole TestCase is the test's."""
     if getattr(connection, "connection", None) is None:
         return False
     if connection.in_atomic_block:
         return not all(map(_is_tests, connection.atomic_blocks))
-    return bool(connection.settings_dict.get("AUTOCOMMIT", True) and not connection.get_autocommit())
+    if not connection.settings_dict.get("AUTOCOMMIT", True):
+        return False
+    try:
+        return has_begun(connection, may_ask=may_ask)
+    except (DatabaseError, InterfaceError):  # on a connection that is lost nothing is open
+        discard(connection.alias)
+        return False
