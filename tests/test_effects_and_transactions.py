@@ -3,7 +3,7 @@
 from contextlib import suppress
 
 import pytest
-from django.db import DatabaseError, connection, transaction
+from django.db import DatabaseError, connection, connections, transaction
 
 from orbit_django.exceptions import EffectUncertainError
 from orbit_django.models import Effect, IdempotencyRecord
@@ -124,6 +124,21 @@ def test_a_transaction_that_is_left_open_is_a_failure_and_hinders_nobody(begin):
         key = f"next {is_atomic}"
         assert Desk(charge, is_atomic=is_atomic).deliver(idempotency_key=key, token=key).kind == Kind.COMPLETE
     assert Charge.objects.count() == 2
+
+
+@pytest.mark.django_db(transaction=True, databases=["default", "other"])
+def test_another_database_that_lost_its_connection_is_no_trouble():
+    if connection.vendor == "sqlite":
+        pytest.skip("a file is not lost on the way")
+
+    def handler(input, ctx):
+        with connections["other"].cursor() as cursor:
+            cursor.execute("SELECT 1")
+        connections["other"].connection.close()
+        return charge(input, ctx)
+
+    assert desk(handler).deliver().kind == Kind.COMPLETE
+    assert Charge.objects.count() == 1
 
 
 def test_a_transaction_of_its_own_that_has_ended_is_its_own_matter():

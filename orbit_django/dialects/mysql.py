@@ -114,8 +114,15 @@ class MysqlDialect(SavepointGuard):
         return bool(self.code_of(error) == PACKET_TOO_LARGE)
 
     def is_in_transaction(self, *, may_ask: bool) -> bool:
-        """Ask, since the driver is told but does not tell; MySQL has no word for it."""
-        return may_ask and self._is_mariadb and bool(self._value("SELECT @@in_transaction"))
+        """Ask, since the driver is told but does not tell; MySQL has no word for it.
+
+        Past Django, which lets a test use some databases only, while connections to others may be open.
+        """
+        if not may_ask or not self._is_mariadb:
+            return False
+        with self.connection.wrap_database_errors, self.connection.connection.cursor() as cursor:
+            cursor.execute("SELECT @@in_transaction")
+            return bool(cursor.fetchone()[0])
 
     def max_connections(self) -> int | None:
         """Return how many connections the server allows."""
