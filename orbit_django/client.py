@@ -9,7 +9,7 @@ from __future__ import annotations
 import logging
 import threading
 import uuid
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from functools import lru_cache
 from typing import Any
 
@@ -19,6 +19,7 @@ from django.core.exceptions import ImproperlyConfigured
 from orbit_django import conf, contracts
 from orbit_django.clock import Clock, SystemClock
 from orbit_django.conf.files import mark_of
+from orbit_django.contracts import mismatches
 from orbit_django.contracts.names import instead
 from orbit_django.exceptions import ConfigurationError, PayloadError, PayloadTooLargeError
 from orbit_django.payloads import compact, plain
@@ -101,8 +102,9 @@ def start_on_commit(
     ``orbit_outbox flush``, sends it until the runtime answers, and the id makes that one execution. Outside of a
     transaction the row is committed at once. ``input`` is an object of JSON values, None counts as an empty one;
     ``using`` is the alias of the transaction, DATABASE by default. The same id, workflow and input again changes
-    nothing. A workflow that CONTRACTS does not declare is kept as well, since the runtime may know more than these
-    files; the log warns of it, once for each name.
+    nothing. A workflow that CONTRACTS does not declare, and an input that does not match what it declares, are kept as
+    well, since the runtime may know more than these files; the log warns of the one once for each name, of the other
+    each time.
 
     Raises, before anything is written, StartConflictError for an id that has another workflow or input,
     PayloadError and PayloadTooLargeError for what cannot be sent, ConfigurationError for an alias that no worker
@@ -124,21 +126,49 @@ def start_on_commit(
         raise PayloadTooLargeError(size, settings.max_body_bytes)
     append(workflow, value, execution_id, using=_looked_at(using or settings.database, settings))
     if settings.contracts:
-        _warn_of_unknown(workflow, settings.contracts, tuple(map(mark_of, settings.contracts)))
+        _warn_of_doubts(workflow, input, value, settings.contracts)
     return execution_id
+
+
+def _warn_of_doubts(workflow: str, given: Any, value: dict[str, Any], files: tuple[str, ...]) -> None:
+    """Warn of a start that is probably wrong; nobody but the runtime can say that it is."""
+    marks = tuple(map(mark_of, files))
+    catalog = _catalog(files, marks)
+    if not catalog.workflows:
+        return
+    if (declared := catalog.workflow(workflow)) is None:
+        _warn_of_unknown(workflow, files, marks)
+        return
+    wrong = [f"{path}: {text}{_sent_as(path, given, value)}" for path, text in mismatches(value, declared.input)]
+    if wrong:
+        text = (
+            "start_on_commit: the input does not match what CONTRACTS declares for workflow %r: %s;"
+            " the runtime refuses the start unless it knows it otherwise"
+        )
+        logger.warning(text, workflow, "; ".join(wrong))  # all in the text: a web process may show no extras
+
+
+@lru_cache(maxsize=4)  # for a call costs no more than a look whether the files have changed
+def _catalog(files: tuple[str, ...], marks: tuple[object, ...]) -> contracts.Catalog:
+    try:
+        return contracts.load(files)
+    except ConfigurationError:
+        return contracts.Catalog()  # told by E005
 
 
 @lru_cache(maxsize=256)  # so that it is told once for each name, and again after the files have changed
 def _warn_of_unknown(workflow: str, files: tuple[str, ...], marks: tuple[object, ...]) -> None:
-    """Warn of a start that is probably misspelt; nobody but the runtime can say that it is wrong."""
-    try:
-        catalog = contracts.load(files)
-    except ConfigurationError:
-        return  # told by E005
-    if catalog.workflows and not catalog.is_workflow(workflow):
-        end = instead(workflow, [name for name, _ in catalog.workflows])
-        text = "start_on_commit: CONTRACTS declares no workflow %r; the runtime refuses the start unless it knows it%s"
-        logger.warning(text, workflow, end)  # all in the text: a web process may show no extras
+    end = instead(workflow, [name for name, _ in _catalog(files, marks).workflows])
+    text = "start_on_commit: CONTRACTS declares no workflow %r; the runtime refuses the start unless it knows it%s"
+    logger.warning(text, workflow, end)
+
+
+def _sent_as(path: str, given: Any, value: dict[str, Any]) -> str:
+    """Return what a value of Python was that JSON has no type for, so that the type that was found is understood."""
+    name = path.removeprefix("$.")
+    if not isinstance(given, Mapping) or name not in given or isinstance(given[name], type(value.get(name))):
+        return ""
+    return f", as which {type(given[name]).__name__} is sent"
 
 
 def _looked_at(using: str, settings: conf.OrbitSettings) -> str:

@@ -223,32 +223,6 @@ def test_a_start_on_commit_measures_what_will_be_sent(asked) -> None:
     assert WorkflowStart.objects.count() == 1
 
 
-@pytest.mark.promise("D1")
-def test_a_start_of_a_workflow_that_no_contract_declares_is_warned_of_once(asked, settings, tmp_path, caplog) -> None:
-    contract = tmp_path / "pay.orbit"
-    text = 'task "a.b" {{ version "1" }} workflow {} {{ version "1" step only {{ worker "a.b" }} return {{}} }}'
-    contract.write_text(text.format("Checkout"), encoding="utf-8")
-    settings.ORBIT = {"CONTRACTS": [contract]}
-
-    rows = [asked(name) for name in ("Chekout", "Checkout", "Chekout")]
-    assert [row.status for row in rows] == ["pending"] * 3, "another file of the runtime may declare it"
-    (told,) = caplog.records
-    assert told.levelname == "WARNING"
-    assert told.getMessage().startswith("start_on_commit: CONTRACTS declares no workflow 'Chekout'; ")
-    assert told.getMessage().endswith("; did you mean `Checkout`?")
-    contract.write_text(text.format("Chekout"), encoding="utf-8")
-    asked("Chekout")
-    assert len(caplog.records) == 1
-    asked("Checkout")
-    assert [record.args[0] for record in caplog.records] == ["Chekout", "Checkout"]
-
-
-def test_contracts_that_cannot_be_read_do_not_keep_anybody_from_starting(asked, settings, tmp_path, caplog) -> None:
-    settings.ORBIT = {"CONTRACTS": [tmp_path / "gone.orbit"]}
-    assert asked("Checkout").status == "pending"
-    assert caplog.records == []
-
-
 def test_a_project_that_has_not_installed_the_app_is_told_to(child_environment) -> None:
     program = """
 import django

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import warnings
 from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import fields
@@ -10,6 +11,7 @@ from uuid import uuid4
 
 from django.db import DEFAULT_DB_ALIAS, connections
 
+from orbit_django import contracts
 from orbit_django.contracts.names import likely
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import ConfigurationError
@@ -51,6 +53,23 @@ def assignment_of(task: Task, input: Any, said: dict[str, Any]) -> Assignment:
     }
     value = plain({} if input is None else input, "$.input")
     return Assignment(**(usual | said), task_name=task.contract.task_name, input=value)
+
+
+def warn_of_input(assignment: Assignment, files: Iterable[str]) -> None:
+    """Warn of an input that breaks the task's contract, which no runtime delivers (O075).
+
+    The task is run all the same, since a test may want to see what its handler says to such an input.
+    """
+    declared = contracts.load(files).tasks.get((assignment.task_name, assignment.contract_version))
+    if declared is None:
+        return
+    wrong = [f"{path}: {text}" for path, text in contracts.mismatches(assignment.input, declared.input)]
+    if wrong:
+        warnings.warn(
+            f"no runtime would deliver this input, which breaks the contract of {declared.name} {declared.version}"
+            f" in CONTRACTS: {'; '.join(wrong)}",
+            stacklevel=3,  # the line of the test
+        )
 
 
 def usable_aliases(what: str) -> tuple[str, ...]:

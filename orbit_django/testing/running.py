@@ -15,6 +15,7 @@ from orbit_django.testing.deliveries import (
     is_in_open_block,
     leaving_no_file,
     need_database,
+    warn_of_input,
 )
 from orbit_django.testing.desk import Desk
 from orbit_django.testing.report import TaskReport
@@ -27,7 +28,8 @@ def run_task(name: str, input: Any = None, **assignment: Any) -> TaskReport:
     Without more it is the first delivery of a step of its own. ``assignment`` says fields of it: ``attempt``,
     ``redelivery``, ``timeout_ms``, ``step_id``; the ``idempotency_key`` of an earlier report delivers that step
     again. The report is accepted, as by a runtime. Hooks that the handler registered with ``on_commit`` run, in a
-    TestCase too. A failing handler is a report, not an exception.
+    TestCase too. A failing handler is a report, not an exception; an input that breaks the task's contract in CONTRACTS
+    is a UserWarning.
 
     Raises LookupError for a name without a handler, TypeError for a field that an assignment does not have,
     ConfigurationError in a test that may not use the database.
@@ -39,9 +41,11 @@ def run_task(name: str, input: Any = None, **assignment: Any) -> TaskReport:
     need_database("run_task", desk.using)
     if not task.is_atomic and is_in_open_block(desk.using):
         raise ConfigurationError(f"{name} has atomic=False, so it cannot be run inside transaction.atomic()")
+    delivery = assignment_of(task, input, assignment)
+    warn_of_input(delivery, settings.contracts)
     count = len(connections[desk.using].run_on_commit)
     with leaving_no_file([desk.using]):
-        result = desk.execute(assignment_of(task, input, assignment))
+        result = desk.execute(delivery)
         if not isinstance(result, OutboxMessage):
             raise AssertionError(_without_report(name, result))
         is_replayed = desk.is_replayed

@@ -22,6 +22,7 @@ from orbit_django.testing.deliveries import (
     need_commits,
     need_database,
     usable_aliases,
+    warn_of_input,
 )
 from orbit_django.testing.lives import Life, Point, Step
 from orbit_django.testing.report import TaskReport
@@ -59,6 +60,7 @@ def exactly_once(
     using = task.using or settings.database
     need_database("exactly_once", using)
     need_commits("exactly_once", (using,))
+    warn_of_input(assignment_of(task, input, assignment), settings.contracts)
     with leaving_no_file([using]):
         Trial(task, settings, partial(assignment_of, task, input), assignment, count, reset).run()
 

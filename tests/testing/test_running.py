@@ -79,6 +79,18 @@ def test_a_result_that_breaks_the_contract_is_a_failure_as_in_a_worker(serve, co
 
 
 @pytest.mark.django_db
+def test_an_input_that_breaks_the_contract_is_warned_of(serve, settings, tmp_path):
+    (tmp_path / "kit.orbit").write_text('task "kit.task" { version "1.0.0" input { amount: Int, day: String } }')
+    settings.ORBIT = {**getattr(settings, "ORBIT", {}), "CONTRACTS": [tmp_path / "kit.orbit"]}
+    name = serve(handlers.charge)
+
+    with pytest.warns(UserWarning, match=r"the contract of kit\.task 1\.0\.0 in CONTRACTS: \$\.day: missing") as told:
+        assert run_task(name, {"amount": 7}).is_success
+    assert [warning.filename for warning in told] == [__file__]
+    assert run_task(name, {"amount": 7, "day": "today"}).is_success, "and no warning, which would be an error"
+
+
+@pytest.mark.django_db
 def test_a_conflict_is_no_replay(serve):
     name = serve(handlers.charge)
     run_task(name, {"amount": 1}, idempotency_key="k")

@@ -13,10 +13,10 @@ pytestmark = pytest.mark.databases
 commits = pytest.mark.django_db(transaction=True, databases=["default", "other"])
 
 
-def told(name, count, **more) -> str:
+def told(name, count, input=None, **more) -> str:
     """Return what is said of a handler that does not keep its effect to once."""
     with pytest.raises(AssertionError) as caught:
-        exactly_once(name, {}, count=count, **more)
+        exactly_once(name, input or {}, count=count, **more)
     return str(caught.value)
 
 
@@ -170,3 +170,16 @@ def test_a_test_that_does_not_commit_is_told_what_it_needs(serve):
     ):
         exactly_once(serve(handlers.charge), count=handlers.charges)
     assert Charge.objects.count() == 0
+
+
+@commits
+@pytest.mark.promise("E8")
+def test_contracts_hold_here_too(serve, settings, tmp_path):
+    text = 'task "kit.task" { version "1.0.0" input { amount: Int } output { day: String } }'
+    (tmp_path / "kit.orbit").write_text(text)
+    settings.ORBIT = {**getattr(settings, "ORBIT", {}), "CONTRACTS": [tmp_path / "kit.orbit"]}
+
+    with pytest.warns(UserWarning, match=r"\$\.amount: expected Int, found String") as warned:
+        said = told(serve(handlers.charge), handlers.charges, {"amount": "7"})
+    assert "INVALID_RESULT: the result: $.day: missing required field `day`" in said
+    assert [warning.filename for warning in warned] == [__file__], "once, not for each of the deliveries"
