@@ -22,6 +22,7 @@ from orbit_django.conf.files import mark_of
 from orbit_django.contracts import mismatches
 from orbit_django.contracts.names import instead
 from orbit_django.exceptions import ConfigurationError, PayloadError, PayloadTooLargeError
+from orbit_django.logs import SteadyLogger
 from orbit_django.payloads import compact, plain
 from orbit_django.tasks import registry
 from orbit_django.transports.executions import Executions, start_body
@@ -29,7 +30,7 @@ from orbit_django.transports.executions import Executions, start_body
 WAIT_MS = 20_000  # the longest single wait; longer ones are repeated
 EARLY_SECONDS = 1.0  # pause after a wait that the runtime ended early without a final status
 RUNNING = "RUNNING"
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 
 class Client:

@@ -98,6 +98,13 @@ class CredentialsError(OrbitError):
     """A runtime does not lend a secret to an attempt; the text says for which slot, and why."""
 
 
+class AbandonedError(BaseException):
+    """A handler stopped because the process must end: nothing is reported, the runtime delivers again.
+
+    No ``Exception``, so that neither a handler nor anybody who looks at its objects takes it for one of theirs.
+    """
+
+
 class TransactionEndedError(OrbitError):
     """A handler ended, broke or left the transaction that its effects belong to."""
 

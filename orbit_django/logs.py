@@ -4,14 +4,18 @@ from __future__ import annotations
 
 import logging
 import re
+import sys
 import traceback
 from collections.abc import Callable, Iterator, Mapping, MutableMapping
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from typing import Any, Protocol, TextIO
+
+from orbit_django.exceptions import AbandonedError
 
 PIPE_BYTES = 4_096  # what a pipe takes without another writer in between
 BREAKS = re.compile(r"[\x00-\x1f\x7f-\x9f\u2028\u2029]")  # what ends a line, or steers a terminal
 STANDARD = frozenset(vars(logging.makeLogRecord({}))) | {"message", "asctime", "taskName"}
+INDENT = "    "
 MESSAGE = "message"  # no extra can have this name
 QUOTING = ("django.db.backends",)  # shows statements with their values, tokens among them, when it is asked to
 
@@ -40,7 +44,31 @@ def about(seen: Named, **more: Any) -> dict[str, Any]:
     }
 
 
-class BoundLogger(logging.LoggerAdapter[logging.Logger]):
+class SteadyLogger(logging.LoggerAdapter[logging.Logger]):
+    """A logger that never takes down who logs: a record that a project's handler fails to write is lost, no more.
+
+    Every module of this package logs through one. What was lost is told on stderr, as logging itself does, unless
+    ``logging.raiseExceptions`` is off; the text of the error is not, since it may quote what the record holds.
+    """
+
+    def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
+        """Leave a call as it is."""
+        return msg, kwargs
+
+    def log(self, level: int, msg: Any, *args: Any, **kwargs: Any) -> None:
+        """Log a record, if that can be done."""
+        kwargs["stacklevel"] = kwargs.get("stacklevel", 1) + 1  # the record names the caller, not this method
+        try:
+            super().log(level, msg, *args, **kwargs)
+        except AbandonedError:
+            raise
+        except BaseException as error:  # noqa: BLE001  (handlers, filters and formatters are the project's code)
+            if logging.raiseExceptions:
+                with suppress(Exception):
+                    sys.stderr.write(f"{self.name}: a record was lost to {type(error).__name__}: {msg}\n")
+
+
+class BoundLogger(SteadyLogger):
     """A logger that adds fixed extras to each record and keeps those of the call."""
 
     def process(self, msg: Any, kwargs: MutableMapping[str, Any]) -> tuple[Any, MutableMapping[str, Any]]:
@@ -51,17 +79,31 @@ class BoundLogger(logging.LoggerAdapter[logging.Logger]):
 
 
 class ExtrasFormatter(logging.Formatter):
-    """One line a record, extras at its end as ``name=value``; no text can forge a second line."""
+    """One line a record, extras at its end as ``name=value``; no text can forge a second record.
+
+    The lines of a traceback follow, each with an indent that no record has.
+    """
 
     def __init__(self, head: str = "%(asctime)s %(process)d %(levelname)s %(name)s %(message)s") -> None:
         super().__init__(head)
+
+    def format(self, record: logging.LogRecord) -> str:
+        """Return the line, and those of its traceback."""
+        whole = super().format(record)
+        if not (record.exc_text or record.stack_info):
+            return whole
+        line, *traced = whole.splitlines()
+        return "\n".join([line, *(INDENT + _escaped(each) for each in traced)])
 
     def formatMessage(self, record: logging.LogRecord) -> str:  # noqa: N802  (the name is logging's)
         """Return the line without its traceback."""
         extras = {name: value for name, value in vars(record).items() if name not in STANDARD}
         shown = "".join(f" {name}={value}" for name, value in extras.items())
-        line = super().formatMessage(record) + shown
-        return line if line.isprintable() else BREAKS.sub(lambda found: ascii(found[0])[1:-1], line)
+        return _escaped(super().formatMessage(record) + shown)
+
+
+def _escaped(line: str) -> str:
+    return line if line.isprintable() else BREAKS.sub(lambda found: ascii(found[0])[1:-1], line)
 
 
 class Redaction(logging.Filter):
@@ -78,7 +120,9 @@ class Redaction(logging.Filter):
         """Let every record pass, without its secrets."""
         try:
             self._hide(record)
-        except Exception:  # noqa: BLE001  (the values of a record are the handler's code as well)
+        except AbandonedError:
+            raise
+        except BaseException:  # noqa: BLE001  (the values of a record are the handler's code, and may even exit)
             record.msg, record.args, record.exc_info = "a record that could not be read was left out", None, None
             for name in set(vars(record)) - STANDARD:
                 delattr(record, name)
@@ -138,7 +182,8 @@ class LineHandler(logging.StreamHandler[TextIO]):
                 self.stream.write(piece)
                 self.flush()
         except Exception:  # noqa: BLE001  (as every handler of logging: it must not disturb who logs)
-            self.handleError(record)
+            with suppress(ValueError):  # a handler of a task may have closed stderr, where this would be told
+                self.handleError(record)
 
 
 def pieces(text: str, limit: int = PIPE_BYTES) -> Iterator[str]:

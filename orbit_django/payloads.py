@@ -17,7 +17,7 @@ from typing import Any
 
 from django.core.serializers.json import DjangoJSONEncoder
 
-from orbit_django.exceptions import PayloadError, PayloadTooLargeError
+from orbit_django.exceptions import AbandonedError, PayloadError, PayloadTooLargeError
 from orbit_django.protocol import Completion, Failure
 
 MAX_DEPTH = 100  # strict parsers commonly stop at 128 levels; the body adds its own
@@ -34,21 +34,26 @@ def plain(value: Any, path: str = "$", depth: int = 0) -> Any:
     """Return the value as plain JSON types; raise PayloadError naming the path of what has no such form.
 
     Dataclasses and pydantic models become objects; Decimal, dates, times, UUID and lazy texts become texts as
-    Django's own encoder writes them (O157, O090).
+    Django's own encoder writes them (O157, O090). Whatever a value's own code raises, short of an exit, means that
+    it has no such form.
     """
     if depth > MAX_DEPTH:
         raise PayloadError(path, f"is nested deeper than {MAX_DEPTH} levels, or contains itself")
-    if value is None or isinstance(value, bool | int):
-        return _writable(value, path)
-    if isinstance(value, str):
-        return _valid_text(value, path)
-    if isinstance(value, float):
-        return _finite(value, path)
-    if isinstance(value, list | tuple):
-        return [plain(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
-    if isinstance(value, dict):
-        return {_key(name, path): plain(item, f"{path}.{name}", depth + 1) for name, item in value.items()}
-    return plain(_simpler(value, path), path, depth + 1)
+    try:
+        if value is None or isinstance(value, bool | int | float):
+            return _writable(value, path)
+        if isinstance(value, str):
+            return _valid_text(value, path)
+        if isinstance(value, list | tuple):
+            return [plain(item, f"{path}[{index}]", depth + 1) for index, item in enumerate(value)]
+        if isinstance(value, dict):
+            return {_key(name, path): plain(item, f"{path}.{name}", depth + 1) for name, item in value.items()}
+        return plain(_simpler(value, path), path, depth + 1)
+    except PayloadError:
+        raise
+    except Exception as error:  # noqa: BLE001  (properties and serializers are the handler's code)
+        told = f" ({type(error).__name__})" if not isinstance(error, TypeError | ValueError) else ""
+        raise PayloadError(path, f"is of type {type(value).__name__}, which has no JSON form{told}") from None
 
 
 def _valid_text(value: str, path: str) -> str:
@@ -60,36 +65,26 @@ def _valid_text(value: str, path: str) -> str:
     return value
 
 
-def _writable(value: int | None, path: str) -> int | None:
-    if value is not None and value.bit_length() > MAX_BITS:
+def _writable(value: Any, path: str) -> Any:
+    if isinstance(value, float):
+        if not math.isfinite(value):
+            raise PayloadError(path, f"is {value}, which JSON does not have")
+    elif value is not None and value.bit_length() > MAX_BITS:
         raise PayloadError(path, "is a whole number with thousands of digits, which no reader would take")
-    return value
-
-
-def _finite(value: float, path: str) -> float:
-    if not math.isfinite(value):
-        raise PayloadError(path, f"is {value}, which JSON does not have")
     return value
 
 
 def _key(name: object, path: str) -> str:
     if not isinstance(name, str):
-        raise PayloadError(path, f"has the key {name!r} of type {type(name).__name__}; JSON keys are texts")
+        shown = words_of(name, repr)
+        raise PayloadError(path, f"has the key {shown} of type {type(name).__name__}; JSON keys are texts")
     return _valid_text(name, f"{path}.{name}")
 
 
 def _simpler(value: Any, path: str) -> Any:
-    """Return a rich value one step closer to JSON; whatever its own code raises means that it has no JSON form."""
+    """Return a rich value one step closer to JSON."""
     if isinstance(value, Decimal) and not value.is_finite():
         raise PayloadError(path, f"is {value}, which JSON does not have")
-    try:
-        return _step(value)
-    except Exception as error:  # noqa: BLE001  (properties and serializers are the handler's code)
-        told = f" ({type(error).__name__})" if not isinstance(error, TypeError | ValueError) else ""
-        raise PayloadError(path, f"is of type {type(value).__name__}, which has no JSON form{told}") from None
-
-
-def _step(value: Any) -> Any:
     if isinstance(value, Mapping):
         return dict(value)
     if isinstance(value, enum.Enum):
@@ -134,7 +129,7 @@ def encode_failure(failure: Failure, limit: int) -> str:
         "retryable": bool(failure.retryable),
     }
     if failure.details is not None:
-        details = _lenient(failure.details)
+        details = lenient(failure.details)
         text = compact(details)
         fields["details"] = details if len(text) <= room else {"cut": True, "text": cut(text, room // 2)}
     return compact(fields)
@@ -207,16 +202,24 @@ def _without_surrogates(text: str) -> str:
     return text if text.isascii() else text.encode("utf-8", "replace").decode()
 
 
-def _lenient(details: Any) -> Any:
-    """Return details as JSON whatever they are: what has no JSON form is shown as text."""
+def lenient(details: Any) -> Any:
+    """Return details as plain JSON types whatever they are: what has no such form as one text."""
     try:
         return plain(details)
-    except PayloadError:
-        return {"text": cut(_without_surrogates(_told(details)), 2_000)}
+    except AbandonedError:
+        raise
+    except BaseException:  # noqa: BLE001  (it may even exit)
+        return {"text": _without_surrogates(words_of(details, repr))}
 
 
-def _told(value: Any) -> str:
+def words_of(value: Any, show: Callable[[Any], str] = str) -> str:
+    """Return what an object says of itself, or its type's name when it says nothing, raises, or even exits.
+
+    For objects of handlers, exceptions among them: looking at one runs the handler's code.
+    """
     try:
-        return repr(value)
-    except Exception:  # noqa: BLE001  (the handler's value is the handler's code as well)
-        return f"a value of type {type(value).__name__}"
+        return "".join([show(value)]) or type(value).__name__
+    except AbandonedError:
+        raise
+    except BaseException:  # noqa: BLE001
+        return type(value).__name__

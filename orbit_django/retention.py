@@ -21,8 +21,9 @@ from orbit_django import effects, idempotency, outbox, starts
 from orbit_django.clock import Clock, SystemClock
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import RecordInUseError
+from orbit_django.logs import SteadyLogger
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 BATCH = 500  # rows looked at by one transaction
 LONGEST_REST = 1.0  # seconds

@@ -1,11 +1,16 @@
 import io
 import logging
 import os
+import re
+import sys
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
 
-from orbit_django.logs import BoundLogger, ExtrasFormatter, LineHandler, about, pieces, redacting
+import orbit_django
+from orbit_django.exceptions import AbandonedError
+from orbit_django.logs import BoundLogger, ExtrasFormatter, LineHandler, SteadyLogger, about, pieces, redacting
 from orbit_django.protocol import Assignment
 
 DELIVERY = Assignment(
@@ -37,7 +42,19 @@ def test_other_letters_stay_as_they_are() -> None:
 
 
 def test_a_traceback_follows_its_line() -> None:
-    assert line("failed", error=ValueError("no"), step="x").splitlines() == ["failed step=x", "ValueError: no"]
+    assert line("failed", error=ValueError("no"), step="x").splitlines() == ["failed step=x", "    ValueError: no"]
+
+
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n", "\x0b", "\x1c", "\x85", "\u2028"])
+def test_no_text_of_an_error_can_forge_a_record(end: str) -> None:
+    forged = "2026-01-01 00:00:00,000 1 INFO orbit_django FORGED"
+    found = line("failed", error=ValueError(f"a{end}{forged}{end}\x1b[2J"))
+    assert found.splitlines() == ["failed", "    ValueError: a", f"    {forged}", r"    \x1b[2J"]
+
+
+def test_no_line_of_a_stack_looks_like_a_record() -> None:
+    record = logging.makeLogRecord({"msg": "told", "stack_info": "Stack:\nline 1\nline 2"})
+    assert ExtrasFormatter("%(message)s").format(record) == "told\n    Stack:\n    line 1\n    line 2"
 
 
 @pytest.mark.promise("W9")
@@ -77,6 +94,7 @@ class Shown(logging.Handler):
 def shown() -> Iterator[Shown]:
     """Yield what the root's handler shows, while secrets are taken out."""
     handler, root = Shown(), logging.getLogger()
+    logging.getLogger("orbit_django.worker.ledger")  # which its module makes when it is imported
     root.addHandler(handler)
     with redacting(lambda text: text.replace(SECRET, "****")):
         yield handler
@@ -182,3 +200,98 @@ def test_a_handler_survives_a_stream_that_is_closed(monkeypatch) -> None:
     stream = io.StringIO()
     stream.close()
     LineHandler(stream).handle(logging.makeLogRecord({"msg": "told"}))
+
+
+class Broken(logging.Handler):
+    """A project's own handler that cannot write."""
+
+    def __init__(self, error: BaseException) -> None:
+        super().__init__()
+        self._error = error
+
+    def emit(self, record: logging.LogRecord) -> None:
+        raise self._error
+
+
+@pytest.fixture(params=[RuntimeError(f"quotes {SECRET}"), SystemExit(3)], ids=["error", "exit"])
+def broken(request: pytest.FixtureRequest) -> Iterator[logging.Logger]:
+    """Yield a logger whose records no handler can write."""
+    logger, handler = logging.getLogger("orbit_django.broken"), Broken(request.param)
+    logger.addHandler(handler)
+    yield logger
+    logger.removeHandler(handler)
+
+
+@pytest.mark.promise("W1")
+@pytest.mark.parametrize("kind", [SteadyLogger, BoundLogger])
+def test_a_record_that_cannot_be_written_takes_nobody_down(kind, broken, capsys) -> None:
+    kind(broken).error("a task failed", extra={"step": SECRET})
+    (told,) = capsys.readouterr().err.splitlines()
+    assert told.startswith("orbit_django.broken: a record was lost to ")
+    assert told.endswith(": a task failed")
+    assert SECRET not in told
+
+
+def test_a_project_may_want_no_word_of_lost_records(broken, capsys, monkeypatch) -> None:
+    monkeypatch.setattr(logging, "raiseExceptions", False)
+    SteadyLogger(broken).error("a task failed")
+    assert capsys.readouterr().err == ""
+
+
+@pytest.mark.promise("W5")
+def test_a_worker_that_must_end_ends_while_it_logs() -> None:
+    logger, handler = logging.getLogger("orbit_django.broken"), Broken(AbandonedError())
+    logger.addHandler(handler)
+    try:
+        with pytest.raises(AbandonedError):
+            SteadyLogger(logger).error("a task failed")
+    finally:
+        logger.removeHandler(handler)
+
+
+def test_a_record_names_who_logged_it(caplog) -> None:
+    SteadyLogger(logging.getLogger("orbit.test")).warning("told", extra={"n": 2})
+    try:
+        raise ValueError("no")
+    except ValueError:
+        BoundLogger(logging.getLogger("orbit.test"), {"n": 3}).exception("failed")
+    assert [(record.filename, record.funcName, record.n) for record in caplog.records] == [
+        ("test_logs.py", "test_a_record_names_who_logged_it", 2),
+        ("test_logs.py", "test_a_record_names_who_logged_it", 3),
+    ]
+    assert caplog.records[1].exc_info[0] is ValueError
+
+
+@pytest.mark.promise("W1")
+def test_every_module_logs_through_such_a_logger() -> None:
+    package = Path(orbit_django.__file__).parent
+    plain = {
+        str(path.relative_to(package))
+        for path in package.rglob("*.py")
+        if re.search(r"(?<!SteadyLogger\()logging\.getLogger\(", path.read_text(encoding="utf-8"))
+    }
+    setting_up = {"logs.py", "management/shown.py", "management/commands/orbit_runtime.py"}
+    assert plain == setting_up | {"context.py"}, "the latter's is under the BoundLogger of each task"
+
+
+def test_values_that_exit_take_nobody_down(shown: Shown) -> None:
+    class Exiting:
+        def __str__(self) -> str:
+            raise SystemExit(3)
+
+    logging.getLogger("orbit_django.handlers").warning("a", extra={"odd": Exiting()})
+    assert shown.lines == ["a record that could not be read was left out"]
+
+
+@pytest.mark.promise("W6")
+def test_a_task_that_closes_stderr_takes_nobody_down(monkeypatch) -> None:
+    stream = io.StringIO()
+    stream.close()
+    monkeypatch.setattr(sys, "stderr", stream)
+    LineHandler(stream).handle(logging.makeLogRecord({"msg": "told"}))
+    logger, handler = logging.getLogger("orbit_django.broken"), logging.StreamHandler(stream)
+    logger.addHandler(handler)
+    try:
+        SteadyLogger(logger).error("told")
+    finally:
+        logger.removeHandler(handler)

@@ -17,9 +17,10 @@ from django.utils.html import format_html
 from orbit_django.admin import databases, shown
 from orbit_django.admin.lists import MOST_LISTED
 from orbit_django.admin.pages import LedgerAdmin, trail
+from orbit_django.logs import SteadyLogger
 from orbit_django.payloads import counted
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 MOST_SHOWN = 10  # rows that a confirmation names
 
 

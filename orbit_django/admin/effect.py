@@ -19,10 +19,11 @@ from orbit_django import effects
 from orbit_django.admin import databases, shown
 from orbit_django.admin.lists import WordFilter, beginning
 from orbit_django.admin.pages import LedgerAdmin, records_of, trail
+from orbit_django.logs import SteadyLogger
 from orbit_django.models import Effect
 from orbit_django.payloads import cut
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 OPEN = "open"
 HAPPENED = "happened"

@@ -16,10 +16,11 @@ from orbit_django import retention
 from orbit_django.admin import databases, shown
 from orbit_django.admin.pages import trail
 from orbit_django.exceptions import RecordInUseError
+from orbit_django.logs import SteadyLogger
 from orbit_django.models import OutboxMessage
 from orbit_django.payloads import cut
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 PERMISSION = "orbit_django.forget_idempotencyrecord"
 IN_USE = "a delivery of its key came between"

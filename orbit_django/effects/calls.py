@@ -15,13 +15,13 @@ from typing import Any
 from orbit_django import idempotency
 from orbit_django.effects.pieces import Enclosed, Pieces
 from orbit_django.effects.rows import Call, Rows, Status, text_of, update
-from orbit_django.exceptions import EffectUncertainError, PayloadError, TaskError
-from orbit_django.logs import about
+from orbit_django.exceptions import AbandonedError, EffectUncertainError, TaskError
+from orbit_django.logs import SteadyLogger, about
 from orbit_django.models import Effect
-from orbit_django.payloads import compact, plain, storable
+from orbit_django.payloads import compact, plain, storable, words_of
 from orbit_django.verdicts import Claim
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 LIMIT_TEXT = 4_000
 ENDED = "the run that began it ended before its result was kept"
@@ -107,7 +107,9 @@ class ClaimedEffects:
             raise EffectUncertainError(call.name, text, effect.pk)
         try:
             found = call.find(*call.args, **call.kwargs)
-        except Exception as error:  # the answer "I do not know"
+        except AbandonedError:
+            raise
+        except BaseException as error:  # the answer "I do not know"
             text = self._described(error)
             self._write(lambda: update(effect, error=text))
             raise EffectUncertainError(call.name, f"looking for it failed: {text}", effect.pk) from error
@@ -133,7 +135,9 @@ class ClaimedEffects:
     def _finished(self, call: Call, effect: Effect, result: Any) -> Any:
         try:
             text = compact(plain(result))
-        except (PayloadError, RecursionError) as error:
+        except AbandonedError:
+            raise
+        except BaseException as error:  # the result's own code may raise anything, and may even exit
             raise self._left_open(call, effect, error) from error
         self._close(effect, status=Status.FINISHED, result=text, error="")
         return json.loads(text)
@@ -167,4 +171,4 @@ class ClaimedEffects:
         logger.info(text, extra=about(self._claim.record, effect=call.name, why=why))
 
     def _described(self, error: BaseException) -> str:
-        return storable(self._redact(f"{type(error).__name__}: {error}"), LIMIT_TEXT)
+        return storable(self._redact(f"{type(error).__name__}: {words_of(error)}"), LIMIT_TEXT)

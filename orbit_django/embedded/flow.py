@@ -14,9 +14,10 @@ from orbit_django.embedded.sessions import Sessions
 from orbit_django.embedded.state import State
 from orbit_django.embedded.steps import StepState, StepStatus
 from orbit_django.exceptions import ExpressionError
+from orbit_django.logs import SteadyLogger
 
 _ENDS = {"failure": "WorkflowFailed", "cancel": "WorkflowCancelled", "timeout": "WorkflowTimedOut"}
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 
 class Flow:

@@ -12,8 +12,9 @@ from orbit_django.embedded.scheduling import Scheduling
 from orbit_django.embedded.state import State
 from orbit_django.embedded.steps import Delivery, StepState, StepStatus
 from orbit_django.embedded.store import Event, Store
+from orbit_django.logs import SteadyLogger
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 
 class Recovery:

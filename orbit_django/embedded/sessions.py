@@ -13,10 +13,11 @@ from orbit_django.contracts import Catalog
 from orbit_django.contracts.names import likely
 from orbit_django.embedded.timers import Timers
 from orbit_django.exceptions import RuntimeRefusalError
+from orbit_django.logs import SteadyLogger
 from orbit_django.protocol import RESERVED_PREFIX, Contract
 
 _SHORTEST_INTERVAL_MS = 500
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 
 @dataclass(slots=True)

@@ -20,6 +20,7 @@ from django.db.backends.base.base import BaseDatabaseWrapper
 from django.db.backends.signals import connection_created
 
 from orbit_django import conf
+from orbit_django.exceptions import AbandonedError
 from orbit_django.models import OutboxMessage
 from orbit_django.protocol import Assignment, Kind, Receipt
 from orbit_django.tasks import Task
@@ -27,7 +28,6 @@ from orbit_django.testing.desk import Desk
 from orbit_django.testing.transport import RecordingTransport
 from orbit_django.worker import housekeeping
 from orbit_django.worker.delivery import Deferred, Result
-from orbit_django.worker.invocation import AbandonedError
 
 LONG_SECONDS = 60.0
 

@@ -17,8 +17,9 @@ from orbit_django.embedded.faults import Faults
 from orbit_django.embedded.server import EmbeddedRuntime
 from orbit_django.embedded.steps import StepState, StepStatus
 from orbit_django.embedded.views import execution_view
+from orbit_django.logs import SteadyLogger
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 SESSION_TIMEOUT_MS = 300_000  # nobody sends heartbeats while a test works in its own thread
 

@@ -14,13 +14,14 @@ from http import HTTPStatus
 from typing import Any, TypeVar
 
 from orbit_django.exceptions import NoAnswerError, PayloadError, TransportError, UnknownSessionError
+from orbit_django.logs import SteadyLogger
 from orbit_django.protocol import API_VERSION, MAX_WAIT_MS, Assignment, Kind, Receipt, Registration, Session
 from orbit_django.transports.answers import VERSION_HEADER, Answer, read_json
 from orbit_django.transports.connection import HttpConnection
 from orbit_django.transports.credential import token_of
 from orbit_django.transports.salvage import salvage
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 Word = TypeVar("Word")
 

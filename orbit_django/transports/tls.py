@@ -14,9 +14,10 @@ import certifi
 
 from orbit_django.conf.files import Mark, mark_of
 from orbit_django.exceptions import ConfigurationError
+from orbit_django.logs import SteadyLogger
 from orbit_django.transports.limits import TimedTlsSocket
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 
 class TlsFiles:

@@ -12,11 +12,13 @@ from django.dispatch import Signal
 
 from orbit_django import signals
 from orbit_django.context import TaskContext
+from orbit_django.logs import SteadyLogger
 from orbit_django.models import OutboxMessage
+from orbit_django.payloads import words_of
 from orbit_django.protocol import Receipt
 from orbit_django.worker import housekeeping
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 
 def received(context: TaskContext, handler: Callable[..., Any] | None) -> None:
@@ -61,7 +63,7 @@ def _send(signal: Signal, sender: Any, **named: Any) -> None:
         answers = [(None, error)]
     for receiver, answer in answers:
         if isinstance(answer, BaseException):
-            name = getattr(receiver, "__qualname__", repr(receiver))
+            name = words_of(receiver, lambda it: getattr(it, "__qualname__", repr(it)))
             logger.error("a receiver of a signal failed", exc_info=answer, extra={"receiver": name})
     for alias in _open_aliases() - before:
         housekeeping.end_left(alias)

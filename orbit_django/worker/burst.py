@@ -8,11 +8,12 @@ from collections.abc import Callable, Sequence
 from django.db import DatabaseError, InterfaceError
 
 from orbit_django.clock import Clock
+from orbit_django.logs import SteadyLogger
 from orbit_django.worker import housekeeping
 from orbit_django.worker.held import Held
 from orbit_django.worker.loop import PollLoop
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 WAIT_MS = 500  # how long a poll may take
 AWAY_SECONDS = 30.0  # without an answer to a poll, or with results that find none

@@ -12,9 +12,10 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from orbit_django.clock import Clock
+from orbit_django.logs import SteadyLogger
 from orbit_django.worker.runner import delay_after
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 LONG_LIFE_SECONDS = 60.0  # who lived that long did not die of its start
 FIRST_WAIT_SECONDS = 0.5

@@ -12,17 +12,17 @@ from django.db import DatabaseError, InterfaceError
 from orbit_django import idempotency
 from orbit_django.context import TaskContext
 from orbit_django.effects import ClaimedEffects
-from orbit_django.exceptions import PayloadTooLargeError, TransactionEndedError
-from orbit_django.logs import about
+from orbit_django.exceptions import AbandonedError, PayloadTooLargeError, TransactionEndedError
+from orbit_django.logs import SteadyLogger, about
 from orbit_django.verdicts import Claim
 from orbit_django.worker import housekeeping
 from orbit_django.worker.claims import Claims
 from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.enclosure import Enclosure
-from orbit_django.worker.invocation import AbandonedError, HandlerError, cause_of
+from orbit_django.worker.invocation import HandlerError, cause_of
 from orbit_django.worker.ledger import Ledger
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 
 class ClaimedRun:

@@ -8,10 +8,11 @@ import threading
 from django.db import DatabaseError, InterfaceError
 
 from orbit_django import idempotency
+from orbit_django.logs import SteadyLogger
 from orbit_django.verdicts import Claim
 from orbit_django.worker import housekeeping
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 IDLE_SECONDS = 1.0
 

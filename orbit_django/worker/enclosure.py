@@ -17,9 +17,10 @@ from django.db import connections, transaction
 
 from orbit_django.dialects import of_connection
 from orbit_django.exceptions import TransactionEndedError
+from orbit_django.logs import SteadyLogger
 from orbit_django.worker import housekeeping
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 
 class Phase(IntEnum):

@@ -11,7 +11,8 @@ from orbit_django.agreement import promising
 from orbit_django.conf import OrbitSettings
 from orbit_django.context import TaskContext
 from orbit_django.dialects import dialect_of
-from orbit_django.logs import about
+from orbit_django.exceptions import AbandonedError
+from orbit_django.logs import SteadyLogger, about
 from orbit_django.protocol import Assignment, Code, Contract, Failure, Unreadable
 from orbit_django.tasks import Task
 from orbit_django.verdicts import Key
@@ -20,12 +21,11 @@ from orbit_django.worker.atomic import AtomicRun
 from orbit_django.worker.claimed import ClaimedRun
 from orbit_django.worker.claims import Claims
 from orbit_django.worker.delivery import Deferred, Delivery, Result
-from orbit_django.worker.invocation import AbandonedError
 from orbit_django.worker.ledger import CheckReport, Ledger
 from orbit_django.worker.patience import Patience
 from orbit_django.worker.vitals import UNKNOWN_TASK, Vitals
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 LONG_SECONDS = 0.05  # receivers of a signal that take longer may use up what is left of the hold
 CANNOT = "this worker cannot execute the delivery; its log says why"
@@ -68,7 +68,7 @@ class Executor:
             return self._told(result, delivery.way, delivery.code, assignment, context)
         except AbandonedError:
             return Deferred.DROPPED
-        except Exception:  # a fault of ours, or a delivery that this database cannot keep, must not come for ever
+        except BaseException:  # a fault of ours, or a delivery that this database cannot keep, must not come for ever
             logger.exception("a delivery could not be executed", extra=about(assignment))
             failure = Failure(Code.UNHANDLED_EXCEPTION, CANNOT, retryable=True)
             return self._bare(assignment, context, self._database, failure)

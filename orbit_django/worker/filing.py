@@ -17,11 +17,12 @@ from django.db import DatabaseError, InterfaceError, OperationalError
 
 from orbit_django import outbox
 from orbit_django.clock import Clock
+from orbit_django.logs import SteadyLogger
 from orbit_django.models import OutboxMessage
 from orbit_django.protocol import Receipt
 from orbit_django.worker import announce, housekeeping
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 GROUP_SECONDS = 0.05
 IDLE_SECONDS = 1.0  # how often what the database did not take is tried again, at least

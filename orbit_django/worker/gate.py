@@ -9,7 +9,9 @@ from __future__ import annotations
 import logging
 import threading
 
-logger = logging.getLogger(__name__)
+from orbit_django.logs import SteadyLogger
+
+logger = SteadyLogger(logging.getLogger(__name__))
 
 
 class DatabaseGate:

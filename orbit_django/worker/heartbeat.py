@@ -9,6 +9,7 @@ import logging
 
 from orbit_django.clock import Clock
 from orbit_django.exceptions import NoAnswerError, RefusedError, UnknownSessionError
+from orbit_django.logs import SteadyLogger
 from orbit_django.protocol import Session
 from orbit_django.transports.base import Transport
 from orbit_django.worker.held import Held
@@ -16,7 +17,7 @@ from orbit_django.worker.runner import StoppedError
 from orbit_django.worker.session import SessionHolder
 from orbit_django.worker.vitals import Vitals
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 DEAF_SECONDS = 30.0  # how long a cancelled handler may go on before that is said
 NO_SESSION_WAIT_SECONDS = 0.05

@@ -13,6 +13,7 @@ from orbit_django import payloads, shapes
 from orbit_django.context import CancelReason, TaskContext
 from orbit_django.contracts import mismatches
 from orbit_django.exceptions import (
+    AbandonedError,
     EffectUncertainError,
     NotRepeatableError,
     PayloadError,
@@ -20,17 +21,11 @@ from orbit_django.exceptions import (
     TaskCancelled,
     TaskError,
 )
+from orbit_django.payloads import words_of
 from orbit_django.protocol import Assignment, Code, Failure
 from orbit_django.tasks import Task
 
 TRACEBACK_LIMIT = 20_000
-
-
-class AbandonedError(BaseException):
-    """A handler stopped because the process must end: nothing is reported, the runtime delivers again.
-
-    No ``Exception``, so that no handler takes it for one of its own troubles.
-    """
 
 
 class HandlerError(Exception):
@@ -39,7 +34,8 @@ class HandlerError(Exception):
 
 def cause_of(error: BaseException) -> BaseException:
     """Return what a HandlerError stands for; any other error stands for itself."""
-    return error.__cause__ or error if isinstance(error, HandlerError) else error
+    cause = error.__cause__ if isinstance(error, HandlerError) else None
+    return error if cause is None else cause  # an exception of a handler may be anything but true
 
 
 def invoke(task: Task, assignment: Assignment, context: TaskContext, scope: contextvars.Context) -> Any:
@@ -68,7 +64,7 @@ def encode(task: Task, result: Any, token: str, limit: int) -> str:
         return payloads.encode_output(value, limit, token)
     except PayloadError as error:
         raise HandlerError from ResultError(error)
-    except Exception as error:  # the result's own code may raise anything
+    except BaseException as error:  # the result's own code may raise anything, and may even exit
         raise HandlerError from error
 
 
@@ -96,7 +92,7 @@ def failure_of(error: BaseException, context: TaskContext, redact: Callable[[str
     if isinstance(error, TaskCancelled) and context.is_cancelled:
         if context.cancelled.reason == CancelReason.SHUTDOWN:
             raise AbandonedError
-        failure = Failure(Code.CANCELLED, str(error) or "the handler stopped", retryable=True)
+        failure = Failure(Code.CANCELLED, words_of(error), retryable=True)
     else:
         failure = next(make for kind, make in MAKERS if isinstance(error, kind))(error)
     return _redacted(failure, redact)
@@ -149,20 +145,13 @@ def _uncertain(error: EffectUncertainError) -> Failure:
 
 
 def _unhandled(error: BaseException) -> Failure:
-    lines = traceback.format_exception(error)
+    shown = words_of(error, lambda it: "".join(traceback.format_exception(it)))
     return Failure(
         Code.UNHANDLED_EXCEPTION,
-        _text_of(error),
+        words_of(error),
         retryable=not isinstance(error, NotRepeatableError),
-        details={"type": type(error).__qualname__, "traceback": "".join(lines)[-TRACEBACK_LIMIT:]},
+        details={"type": type(error).__qualname__, "traceback": shown[-TRACEBACK_LIMIT:]},
     )
-
-
-def _text_of(value: Any, show: Callable[[Any], str] = str) -> str:
-    try:
-        return show(value) or type(value).__name__
-    except Exception:  # noqa: BLE001  (the handler's exceptions and values are the handler's code as well)
-        return type(value).__name__
 
 
 def _named(value: Any) -> str:
@@ -170,15 +159,8 @@ def _named(value: Any) -> str:
 
 
 def _redacted(failure: Failure, redact: Callable[[str], str]) -> Failure:
-    return Failure(redact(failure.code), redact(failure.message), failure.retryable, _shown(failure.details, redact))
-
-
-def _shown(details: Any, redact: Callable[[str], str]) -> Any:
-    """Return details as plain JSON types, so that no text in them escapes; what has no such form as one text."""
-    try:
-        return _each_text(payloads.plain(details), redact)
-    except PayloadError:
-        return {"text": redact(_text_of(details, repr))}
+    details = _each_text(payloads.lenient(failure.details), redact)  # plain types, so that no text in them escapes
+    return Failure(redact(failure.code), redact(failure.message), failure.retryable, details)
 
 
 def _each_text(value: Any, redact: Callable[[str], str]) -> Any:

@@ -10,7 +10,9 @@ import os
 import sys
 import threading
 
-logger = logging.getLogger(__name__)
+from orbit_django.logs import SteadyLogger
+
+logger = SteadyLogger(logging.getLogger(__name__))
 
 GRACE_SECONDS = 2.0  # what threads that handlers left behind get after an orderly end
 

@@ -16,8 +16,8 @@ from django.db import DatabaseError, transaction
 from orbit_django import idempotency, outbox, payloads
 from orbit_django.conf import OrbitSettings
 from orbit_django.context import TaskContext
-from orbit_django.exceptions import NotCarriedError, PayloadTooLargeError
-from orbit_django.logs import about
+from orbit_django.exceptions import AbandonedError, NotCarriedError, PayloadTooLargeError
+from orbit_django.logs import SteadyLogger, about
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.payloads import cut
 from orbit_django.protocol import Assignment, Code, Completion, Failure, Kind
@@ -29,7 +29,7 @@ from orbit_django.worker.invocation import HandlerError, ResultError, encode, fa
 from orbit_django.worker.patience import Patience
 from orbit_django.worker.vitals import Vitals
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 T = TypeVar("T")
 
@@ -166,7 +166,9 @@ class Ledger:
         """Return the failure that reports what went wrong; log it once."""
         try:
             failure = failure_of(cause, delivery.context, self.redact(delivery))
-        except Exception:  # noqa: BLE001  (an exception is the handler's code as well)
+        except AbandonedError:
+            raise
+        except BaseException:  # noqa: BLE001  (an exception is the handler's code as well, and may even exit)
             failure = Failure(Code.UNHANDLED_EXCEPTION, type(cause).__name__, retryable=True)
         delivery.code = failure.code
         extra = about(delivery.assignment, code=failure.code, error=cut(failure.message, 200), again=failure.retryable)
@@ -184,7 +186,9 @@ class Ledger:
         """Return a failure's fields as text that fits the runtime's limit; its details are the handler's objects."""
         try:
             return payloads.encode_failure(failure, self.settings.max_body_bytes)
-        except Exception:  # noqa: BLE001  (they may raise anything when they are looked at)
+        except AbandonedError:
+            raise
+        except BaseException:  # noqa: BLE001  (they may do anything when they are looked at)
             bare = Failure(Code.UNHANDLED_EXCEPTION, "a failure whose details can not be shown", failure.retryable)
             return payloads.encode_failure(bare, self.settings.max_body_bytes)
 

@@ -9,7 +9,7 @@ from functools import partial
 from orbit_django.clock import Clock
 from orbit_django.context import TaskContext
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, RefusedError, UnknownSessionError
-from orbit_django.logs import about
+from orbit_django.logs import SteadyLogger, about
 from orbit_django.models import OutboxMessage
 from orbit_django.protocol import Assignment, Session
 from orbit_django.transports.base import Transport, deliveries_of
@@ -25,7 +25,7 @@ from orbit_django.worker.runner import Backoff, StoppedError, delay_after
 from orbit_django.worker.session import SessionHolder
 from orbit_django.worker.vitals import Vitals
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 REFUSED_WAIT_SECONDS = 5.6  # a tenth less by chance: more than 5 s
 GATE_WAIT_SECONDS = 0.2

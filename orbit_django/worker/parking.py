@@ -14,8 +14,9 @@ from django.db import connections
 
 from orbit_django.clock import Clock
 from orbit_django.context import TaskContext
+from orbit_django.logs import SteadyLogger
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 FIRST_WAIT = 0.01
 TOP_WAIT = 0.25

@@ -12,12 +12,13 @@ from django.db import DatabaseError, InterfaceError
 from orbit_django.clock import Clock
 from orbit_django.context import TaskContext
 from orbit_django.dialects import dialect_of
+from orbit_django.exceptions import AbandonedError
+from orbit_django.logs import SteadyLogger
 from orbit_django.worker import housekeeping
 from orbit_django.worker.gate import DatabaseGate
-from orbit_django.worker.invocation import AbandonedError
 from orbit_django.worker.runner import delay_after
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 T = TypeVar("T")
 

@@ -16,11 +16,12 @@ from collections.abc import Collection
 
 from orbit_django.clock import Clock, SystemClock
 from orbit_django.exceptions import ConfigurationError
+from orbit_django.logs import SteadyLogger
 from orbit_django.worker.child import Child, ChildState, Program
 from orbit_django.worker.probes.whole import Whole
 from orbit_django.worker.stops import watching_signals
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 LOOK_SECONDS = 0.1
 KILL_SECONDS = 10.0  # what a process gets after it was told to end at once

@@ -20,6 +20,7 @@ from orbit_django import outbox
 from orbit_django.clock import Clock
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import NoAnswerError, NotCarriedError, PayloadError, PayloadTooLargeError, RefusedError
+from orbit_django.logs import SteadyLogger
 from orbit_django.models import OutboxMessage
 from orbit_django.outbox import Origin
 from orbit_django.payloads import cut
@@ -34,7 +35,7 @@ from orbit_django.worker.pace import TROUBLED_SECONDS, Lane, Pace
 from orbit_django.worker.runner import delay_after
 from orbit_django.worker.vitals import Depth, Vitals
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 LOOK_SECONDS = 1.0  # between two looks in trouble
 IDLE_SECONDS = 3.0  # and when nothing was due; what this process has to send again it knows to the moment

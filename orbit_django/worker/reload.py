@@ -15,12 +15,13 @@ from django.apps import apps
 from django.utils import autoreload
 
 from orbit_django.clock import Clock
+from orbit_django.logs import SteadyLogger
 from orbit_django.worker.child import Child, Program
 from orbit_django.worker.interpreter import is_installed
 from orbit_django.worker.processes import KILL_SECONDS, Supervisor
 from orbit_django.worker.runner import LoopThread
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 LOOK_SECONDS = 0.5
 HANDLER_SECONDS = 2.0  # what running handlers get when a file has changed

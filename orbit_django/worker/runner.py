@@ -10,8 +10,9 @@ from typing import Protocol
 from django.db import connections
 
 from orbit_django.clock import Clock, SystemClock
+from orbit_django.logs import SteadyLogger
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 
 class StoppedError(Exception):

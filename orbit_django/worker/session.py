@@ -13,13 +13,14 @@ from collections.abc import Callable
 
 from orbit_django.clock import Clock
 from orbit_django.exceptions import NoAnswerError, RefusedError, TransportError
+from orbit_django.logs import SteadyLogger
 from orbit_django.payloads import cut
 from orbit_django.protocol import Registration, Session
 from orbit_django.transports.base import Transport
 from orbit_django.worker.held import Held
 from orbit_django.worker.runner import Backoff, StoppedError, get_on
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 PASSING_STATUSES = (408, 425, 429)  # refusals that time heals
 REFUSED_WAIT_SECONDS = 5.0

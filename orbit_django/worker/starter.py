@@ -13,13 +13,14 @@ from django.db import DatabaseError, InterfaceError
 
 from orbit_django import starts
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, RefusedError
+from orbit_django.logs import SteadyLogger
 from orbit_django.starts import HeldStart
 from orbit_django.transports.executions import NOT_ADMITTED, Executions, advice_for, start_body
 from orbit_django.worker import housekeeping
 from orbit_django.worker.gate import DatabaseGate
 from orbit_django.worker.runner import Backoff, delay_after
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 CALL_SECONDS = 10.0  # less than a sender's hold
 LOOK_SECONDS = 2.0  # an idle starter asks the database this often; with the looks of the relay less than once a second

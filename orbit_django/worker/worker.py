@@ -18,7 +18,7 @@ from orbit_django.conf import OrbitSettings
 from orbit_django.conf.options import RunOptions
 from orbit_django.dialects import is_queued, preparing
 from orbit_django.exceptions import RefusedError
-from orbit_django.logs import redacting
+from orbit_django.logs import SteadyLogger, redacting
 from orbit_django.outbox import Origin
 from orbit_django.protocol import SDK, Registration
 from orbit_django.tasks import Task
@@ -44,7 +44,7 @@ from orbit_django.worker.starter import Bystander, Starter
 from orbit_django.worker.stops import StopRequests, watching_signals
 from orbit_django.worker.vitals import Vitals
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 DELIVER_SECONDS = 5.0  # how long undelivered results hold up the end
 HASTY_SECONDS = 2.0  # how long handlers get after a second signal

@@ -5,9 +5,8 @@ import pytest
 
 from orbit_django.clock import FixedClock
 from orbit_django.context import CancelReason, TaskContext
-from orbit_django.exceptions import TaskCancelled, TaskError
+from orbit_django.exceptions import AbandonedError, TaskCancelled, TaskError
 from orbit_django.protocol import Failure
-from orbit_django.worker.invocation import AbandonedError
 from tests.worker.calling import Line, failing, raising
 from tests.worker.words import context
 

@@ -6,9 +6,9 @@ from django.db import InterfaceError, OperationalError
 from django.db.utils import DatabaseError, IntegrityError
 
 from orbit_django.clock import FixedClock
+from orbit_django.exceptions import AbandonedError
 from orbit_django.worker import patience as room
 from orbit_django.worker.gate import DatabaseGate
-from orbit_django.worker.invocation import AbandonedError
 from orbit_django.worker.patience import Patience
 from tests.worker.words import NoWait, context
 

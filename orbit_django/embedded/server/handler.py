@@ -13,8 +13,9 @@ from urllib.parse import parse_qsl
 from orbit_django.embedded.answers import Answer, Host, Request
 from orbit_django.embedded.listener import ClosedError
 from orbit_django.embedded.server.passage import outcome
+from orbit_django.logs import SteadyLogger
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 _CHUNK = 65536
 _MOST_DRAINED = 64 * 1024 * 1024
 _HANDSHAKE_SECONDS = 10

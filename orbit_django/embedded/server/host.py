@@ -20,11 +20,12 @@ from orbit_django.embedded.runtime import Runtime
 from orbit_django.embedded.server.doors import Doors
 from orbit_django.embedded.server.polls import Waiter, Waiters
 from orbit_django.embedded.store import MemoryStore, SqliteStore, Store
+from orbit_django.logs import SteadyLogger
 
 MAX_BODY_BYTES = 4 * 1024 * 1024
 _LONGEST_SLEEP = 3600.0
 _PAUSE_AFTER_FAILURE = 1.0
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 
 class EmbeddedRuntime:

@@ -12,8 +12,9 @@ from orbit_django.embedded.recorder import Exchange, without_secrets
 from orbit_django.embedded.server import page
 from orbit_django.embedded.server.routes import respond
 from orbit_django.exceptions import RuntimeRefusalError
+from orbit_django.logs import SteadyLogger
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 
 def outcome(host: Host, request: Request, certificate_names: frozenset[str] | None) -> Answer | None:

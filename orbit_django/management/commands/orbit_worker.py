@@ -19,6 +19,7 @@ from orbit_django.agreement import NO_HANDLER
 from orbit_django.conf import OrbitSettings
 from orbit_django.conf.options import RunOptions, read_options
 from orbit_django.exceptions import ConfigurationError, RefusedError
+from orbit_django.logs import SteadyLogger
 from orbit_django.management.shown import level_of, set_up_logging
 from orbit_django.payloads import counted
 from orbit_django.tasks import Task, registry
@@ -95,7 +96,7 @@ OPTIONS: dict[str, dict[str, Any]] = {
     },
     "--check": {"action": "store_true", "help": "look at settings, tasks, contracts and databases, then exit"},
 }
-logger = logging.getLogger("orbit_django.worker")
+logger = SteadyLogger(logging.getLogger("orbit_django.worker"))
 
 
 class Command(BaseCommand):

@@ -17,11 +17,12 @@ from pathlib import Path
 
 import grpc
 
+from orbit_django.logs import SteadyLogger
 from orbit_django.protocol import SDK
 from orbit_django.transports.answers import MAX_BODY_BYTES
 from orbit_django.transports.tls import TlsFiles, authorities
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 CONNECT_MS = 5_000
 STREAMS = 64  # calls that share a connection; servers commonly allow a hundred

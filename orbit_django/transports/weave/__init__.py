@@ -16,6 +16,7 @@ from typing import Any
 from orbit_django.clock import Clock, SystemClock
 from orbit_django.conf.weave import NO_RELEASE, WeaveSettings
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, PayloadError, RefusedError, UnknownSessionError
+from orbit_django.logs import SteadyLogger
 from orbit_django.protocol import Assignment, CredentialLease, Kind, Receipt, Registration, Session
 from orbit_django.redaction import MET
 from orbit_django.transports.answers import Answer
@@ -42,7 +43,7 @@ from orbit_django.transports.weave.words import (
     secret_of,
 )
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 BEAT_SECONDS = 0.25
 LEASE_SECONDS = 15.0  # how long a lease lives without renewal, as far as the platform is known

@@ -8,13 +8,14 @@ from typing import Any
 from orbit_django.clock import Clock
 from orbit_django.conf.weave import WeaveSettings
 from orbit_django.exceptions import NoAnswerError, RefusedError, TransportError
+from orbit_django.logs import SteadyLogger
 from orbit_django.redaction import MET
 from orbit_django.transports.answers import Answer
 from orbit_django.transports.connection import HttpConnection, Names
 from orbit_django.transports.weave.tokens import FetchedTokens, GivenTokens, Tokens
 from orbit_django.transports.weave.words import problem
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 CONNECT_SECONDS = 5.0
 CALL_SECONDS = 10.0

@@ -11,11 +11,12 @@ from urllib.parse import urlencode
 from orbit_django.clock import Clock
 from orbit_django.conf.weave import OAuthSettings, WeaveSettings
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, RefusedError
+from orbit_django.logs import SteadyLogger
 from orbit_django.redaction import MET
 from orbit_django.transports.answers import Answer, read_json
 from orbit_django.transports.connection import HttpConnection, Names
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 CALL_SECONDS = 10.0
 CONNECT_SECONDS = 5.0

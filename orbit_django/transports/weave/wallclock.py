@@ -8,8 +8,9 @@ from datetime import datetime
 from email.utils import parsedate_to_datetime
 
 from orbit_django.clock import Clock
+from orbit_django.logs import SteadyLogger
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 TRUSTED_SECONDS = 2.0  # the date of an answer is cut to seconds, and was a moment under way
 

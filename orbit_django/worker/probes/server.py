@@ -11,11 +11,12 @@ from contextlib import contextmanager
 from http import HTTPStatus
 from typing import NamedTuple
 
+from orbit_django.logs import SteadyLogger
 from orbit_django.worker.probes.address import listen
 from orbit_django.worker.probes.health import Patient
 from orbit_django.worker.probes.metrics import render
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 REQUEST_SECONDS = 5.0  # from a client's coming to the last byte of its answer
 LEAVE_SECONDS = 0.05

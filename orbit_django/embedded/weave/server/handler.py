@@ -18,8 +18,9 @@ from orbit_django.embedded.weave.server.capacity import Places
 from orbit_django.embedded.weave.server.doors import CONTROL_PATH, TOKEN_PATH
 from orbit_django.embedded.weave.server.requests import body_length, check_headers, read_body
 from orbit_django.embedded.weave.server.routes import call_of
+from orbit_django.logs import SteadyLogger
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 IDLE_SECONDS = 5.0  # between two pieces of a body
 _LOOPBACK = ("127.", "::1", "::ffff:127.")
 

@@ -23,8 +23,9 @@ from orbit_django.embedded.weave.server.controls import methods_of
 from orbit_django.embedded.weave.server.doors import TOKEN_PATH, control_answer, token_answer
 from orbit_django.embedded.weave.server.handler import Connection
 from orbit_django.embedded.weave.server.routes import respond
+from orbit_django.logs import SteadyLogger
 
-logger = logging.getLogger(__name__)
+logger = SteadyLogger(logging.getLogger(__name__))
 
 
 class EmbeddedWeave:
