@@ -58,7 +58,8 @@ def _send(signal: Signal, sender: Any, **named: Any) -> None:
     """Call the receivers in a scope of their own, and leave no transaction of theirs open."""
     before = _open_aliases()
     try:
-        answers: list[tuple[Any, Any]] = contextvars.copy_context().run(signal.send_robust, sender, **named)
+        with housekeeping.wrapped_as_before():
+            answers: list[tuple[Any, Any]] = contextvars.copy_context().run(signal.send_robust, sender, **named)
     except BaseException as error:  # noqa: BLE001  (receivers are the project's code, and may even call sys.exit)
         answers = [(None, error)]
     for receiver, answer in answers:

@@ -126,7 +126,8 @@ class Enclosure:
         """Run what the handler registered for after the commit, each on its own."""
         for _, hook, *_ in self._hooks:
             try:
-                scope.run(hook)
+                with housekeeping.wrapped_as_before():
+                    scope.run(hook)
             except BaseException:
                 logger.exception("a hook that a handler registered with on_commit failed")
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import time
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from typing import Any
 
 from django.db import DatabaseError, InterfaceError, connections
@@ -82,6 +82,20 @@ def unwind(alias: str, count: int) -> None:
     connection = connections[alias]
     while len(connection.atomic_blocks) > count:
         connection.atomic_blocks[-1].__exit__(RuntimeError, None, None)
+
+
+@contextlib.contextmanager
+def wrapped_as_before() -> Iterator[None]:
+    """Have statements wrapped afterwards as before, whatever is added meanwhile to this thread's connections.
+
+    A connection that did not exist before keeps what it has: receivers of ``connection_created`` may have put it there.
+    """
+    before = [(each, [*each.execute_wrappers]) for each in connections.all(initialized_only=True)]
+    try:
+        yield
+    finally:
+        for connection, wrappers in before:
+            connection.execute_wrappers = wrappers
 
 
 def _is_tests(block: object) -> bool:

@@ -23,6 +23,7 @@ from orbit_django.payloads import cut
 from orbit_django.protocol import Assignment, Code, Completion, Failure, Kind
 from orbit_django.redaction import redacted
 from orbit_django.verdicts import Busy, Claim, Conflict, Poison, Stored, Verdict
+from orbit_django.worker import housekeeping
 from orbit_django.worker.delivery import Deferred, Delivery, Result
 from orbit_django.worker.enclosure import Enclosure
 from orbit_django.worker.invocation import HandlerError, ResultError, encode, failure_of, invoke
@@ -65,7 +66,8 @@ class Ledger:
         delivery.runs += 1
         began = self.patience.now()
         try:
-            return invoke(delivery.task, delivery.assignment, delivery.context, scope)
+            with housekeeping.wrapped_as_before():
+                return invoke(delivery.task, delivery.assignment, delivery.context, scope)
         finally:
             self.vitals.ran(delivery.assignment.task_name, self.patience.now() - began)
 
