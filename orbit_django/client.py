@@ -57,7 +57,7 @@ class Client:
         ``input`` is an object of JSON values, None counts as an empty one. Without ``execution_id`` one is made
         here. A start that brought no answer may be repeated with the same id: it starts nothing twice.
         """
-        execution_id = execution_id or uuid.uuid4().hex
+        execution_id = uuid.uuid4().hex if execution_id in (None, "") else execution_id
         given = compact(plain({} if input is None else input, "$.input"))
         started = self._executions.start(start_body(workflow, given, execution_id))
         return str(started.get("execution_id") or execution_id)
@@ -69,8 +69,11 @@ class Client:
     def wait(self, execution_id: str, *, timeout_seconds: float | None = None) -> dict[str, Any]:
         """Return the execution once it has ended, or as it is after ``timeout_seconds`` (O220).
 
-        Its ``status`` tells which: ``RUNNING`` is the only one that is not final.
+        Its ``status`` tells which: ``RUNNING`` is the only one that is not final. Raises ValueError for seconds that
+        are none.
         """
+        if timeout_seconds is not None and not timeout_seconds >= 0:
+            raise ValueError(f"timeout_seconds: expected seconds from 0, found {timeout_seconds!r}")
         ends_at = self._clock.monotonic() + (float("inf") if timeout_seconds is None else timeout_seconds)
         while True:
             asked_at = self._clock.monotonic()

@@ -100,18 +100,26 @@ def start_body(workflow: str, input: str, execution_id: str) -> str:
     Raises PayloadError for an id that no later call could name, and for what JSON does not have.
     """
     quoted(execution_id)
+    _check_text(workflow, "$.workflow")
     name, key = compact(plain(workflow, "$.workflow")), compact(execution_id)
     return f'{{"workflow":{name},"input":{input},"execution_id":{key}}}'
 
 
 def quoted(execution_id: str) -> str:
     """Return the id as one segment of a path; raise PayloadError when it cannot be one."""
+    _check_text(execution_id, "$.execution_id")
     if not execution_id or execution_id in (".", ".."):
         raise PayloadError("$.execution_id", f"{execution_id!r} cannot be part of an address")
     try:
         return quote(execution_id, safe="")
     except UnicodeEncodeError:
         raise PayloadError("$.execution_id", "holds half of a surrogate pair") from None
+
+
+def _check_text(value: object, path: str) -> None:
+    """Raise PayloadError for a number, a UUID and the like: only its caller knows which text is meant."""
+    if not isinstance(value, str):
+        raise PayloadError(path, f"is of type {type(value).__name__}, expected a text")
 
 
 def _path(execution_id: str) -> str:

@@ -9,6 +9,7 @@ from urllib.parse import urlsplit
 from orbit_django.conf import OrbitSettings
 from orbit_django.conf.addresses import is_loopback, split_target
 from orbit_django.exceptions import ConfigurationError
+from orbit_django.payloads import words_of
 from orbit_django.tasks import Task
 from orbit_django.transports.base import Transport, check_binding, find_binding
 from orbit_django.transports.http import HttpTransport
@@ -41,9 +42,22 @@ def open_transport(settings: OrbitSettings) -> Transport:
         raise ConfigurationError(
             f"TRANSPORT: {settings.transport!r} is unknown; expected 'http', 'grpc', 'weave' or a dotted path"
         )
-    opened: Transport = find_binding(settings.transport)(settings)
+    opened = _call(settings)
     check_binding(opened, settings.transport)
     return opened
+
+
+def _call(settings: OrbitSettings) -> Transport:
+    """Return what the callable that TRANSPORT names makes of the settings."""
+    make = find_binding(settings.transport)
+    try:
+        made: Transport = make(settings)
+    except ConfigurationError:
+        raise
+    except (Exception, SystemExit) as error:
+        text = settings.redact(" ".join(f"{type(error).__name__}: {words_of(error)}".split()))
+        raise ConfigurationError(f"TRANSPORT: {settings.transport!r} raised {text}") from error
+    return made
 
 
 def check_ready(settings: OrbitSettings, tasks: Sequence[Task]) -> None:

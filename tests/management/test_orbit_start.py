@@ -77,6 +77,13 @@ def test_no_end_in_time_is_an_error(run) -> None:
     assert caught.value.returncode == 1
 
 
+@pytest.mark.parametrize("seconds", ["nan", "-1", "soon"])
+def test_a_timeout_that_makes_no_sense_starts_nothing(run, seconds: str) -> None:
+    with pytest.raises(CommandError, match=f"--timeout: expected seconds from 0, found '{seconds}'"):
+        run([STARTED], "Pay", "--wait", "--timeout", seconds)
+    assert run.server.requests == []
+
+
 @pytest.mark.parametrize("text", ["{", "{'a': 1}", '{"n": NaN}', "[" * 100_000, ""])
 def test_broken_json_is_one_clear_line(run, text: str) -> None:
     with pytest.raises(CommandError, match="--input holds no valid JSON") as caught:

@@ -18,6 +18,23 @@ def own(settings: OrbitSettings) -> RecordingTransport:
     return RecordingTransport(settings.server)
 
 
+def broken(settings: OrbitSettings) -> None:
+    raise ZeroDivisionError("first line\nsecond line")
+
+
+def leaves(settings: OrbitSettings) -> None:
+    raise SystemExit
+
+
+def wrong(settings: OrbitSettings) -> None:
+    raise ConfigurationError("CA_CERT: no")
+
+
+def test_a_binding_of_the_project_may_name_a_mistake_itself() -> None:
+    with pytest.raises(ConfigurationError, match=r"^CA_CERT: no$"):
+        open_transport(OrbitSettings(transport=f"{__name__}.wrong"))
+
+
 def test_http_is_the_usual_binding() -> None:
     transport = open_transport(OrbitSettings(server="http://127.0.0.1:9", worker_token=SECRET))
 
@@ -43,6 +60,9 @@ def test_a_dotted_path_names_a_binding_of_the_project() -> None:
         ({"transport": f"{__name__}.no_such_name"}, "cannot be imported"),
         ({"transport": "os.path"}, "TRANSPORT: 'os.path' is a module; expected a callable that takes the settings"),
         ({"transport": "builtins.str"}, "TRANSPORT: what 'builtins.str' returned is no binding; it lacks server, "),
+        ({"transport": "os.getcwd"}, "TRANSPORT: 'os.getcwd' raised TypeError: "),
+        ({"transport": f"{__name__}.broken"}, "broken' raised ZeroDivisionError: first line"),
+        ({"transport": f"{__name__}.leaves"}, "leaves' raised SystemExit"),
         ({"worker_token_file": "/no/file"}, "WORKER_TOKEN_FILE: /no/file cannot be read: No such file or directory"),
         ({"ca_cert": __file__}, "CA_CERT"),
         ({"client_cert": __file__}, "CLIENT_CERT"),

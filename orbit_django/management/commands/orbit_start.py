@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import json
-from argparse import ArgumentParser
-from contextlib import closing
+from argparse import ArgumentParser, ArgumentTypeError
+from contextlib import closing, suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -38,7 +38,10 @@ class Command(BaseCommand):
         )
         parser.add_argument("--wait", action="store_true", help="wait for the end and print the output")
         parser.add_argument(
-            "--timeout", type=float, metavar="SECONDS", help="wait no longer than so many seconds (default: no limit)"
+            "--timeout",
+            type=_seconds,
+            metavar="SECONDS",
+            help="wait no longer than so many seconds (default: no limit)",
         )
 
     def handle(self, *_: Any, workflow: str, **options: Any) -> None:
@@ -79,6 +82,13 @@ class Command(BaseCommand):
         if status == RUNNING:
             raise CommandError("the execution is still running; --timeout is over")
         raise CommandError(f"the execution ended {status}: {_told(view.get('error'))}")
+
+
+def _seconds(text: str) -> float:
+    with suppress(ValueError):
+        if (seconds := float(text)) >= 0:
+            return seconds
+    raise ArgumentTypeError(f"expected seconds from 0, found {text!r}")
 
 
 def _read_input(text: str) -> Any:
