@@ -5,6 +5,7 @@ from collections.abc import Callable
 import pytest
 
 from orbit_django.clock import FixedClock
+from orbit_django.worker import runner
 from orbit_django.worker.runner import Backoff, LoopThread, StoppedError, delay_after, get_on
 from tests.worker.words import NoWait
 
@@ -73,6 +74,22 @@ def test_a_loop_survives_every_error_of_a_step(error: BaseException, caplog: pyt
     )
     logged = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert [(record.loop, record.exc_info[1]) for record in logged] == [("script", error)] * 4
+
+
+@pytest.mark.promise("W1")
+@pytest.mark.parametrize("error", [RuntimeError("no disk"), SystemExit(3)])
+def test_a_loop_survives_an_error_that_cannot_be_logged(error: BaseException) -> None:
+    class Broken(logging.Handler):
+        def emit(self, record: logging.LogRecord) -> None:
+            raise error
+
+    loop, logger, handler = Script(failing(ValueError()), lambda: 7.0), logging.getLogger(runner.__name__), Broken()
+    logger.addHandler(handler)
+    try:
+        run(loop, NoWait())
+    finally:
+        logger.removeHandler(handler)
+    assert loop.steps == []
 
 
 def test_a_stop_ends_the_loop_and_its_wait() -> None:
