@@ -16,6 +16,15 @@ class ConfigurationError(OrbitError):
     """The settings, the handlers or the command line are wrong; the text names which one."""
 
 
+class MigrationsError(ConfigurationError):
+    """The migrations of the project cannot be looked at; ``text`` says why, ``advice`` what to do about it."""
+
+    def __init__(self, text: str, advice: str) -> None:
+        super().__init__(f"{text}: {advice}")
+        self.text = text
+        self.advice = advice
+
+
 class TaskError(OrbitError):
     """A handler's own failure: the attempt failed for a reason that the workflow may know.
 

@@ -5,7 +5,14 @@ from __future__ import annotations
 from django.core.checks import Tags
 from django.core.checks import register as make_known
 
-from orbit_django.checks.databases import check_pools, check_routers, check_tables, migrations_fault, missing_migrations
+from orbit_django.checks.databases import check_pools, check_routers, check_tables
+from orbit_django.checks.migrations import (
+    how_to_migrate,
+    migrations_fault,
+    missing_migrations,
+    project_lacks,
+    unmigrated_changes,
+)
 from orbit_django.checks.preflight import preflight
 from orbit_django.checks.project import (
     check_contracts,
@@ -29,10 +36,13 @@ __all__ = [
     "check_tables",
     "differences",
     "handler_faults",
+    "how_to_migrate",
     "migrations_fault",
     "missing_migrations",
     "preflight",
+    "project_lacks",
     "register",
+    "unmigrated_changes",
 ]
 
 TAG = "orbit_django"

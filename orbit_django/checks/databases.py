@@ -7,10 +7,10 @@ from typing import Any
 
 from django.core import checks
 from django.db import DatabaseError, InterfaceError, connections
-from django.db.migrations.executor import MigrationExecutor
 
 from orbit_django import conf, placement
 from orbit_django.checks.levels import level_of_mistakes
+from orbit_django.checks.migrations import migrations_fault
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.payloads import counted
@@ -64,22 +64,6 @@ def check_tables(databases: Sequence[str] | None = None, **kwargs: Any) -> list[
         for alias in databases or ()
         for text, advice in _table_faults(alias)
     ]
-
-
-def missing_migrations(alias: str) -> int:
-    """Return how many migrations of this app a database lacks."""
-    executor = MigrationExecutor(connections[alias])
-    wanted = [node for node in executor.loader.graph.leaf_nodes() if node[0] == "orbit_django"]
-    return len(executor.migration_plan(wanted))
-
-
-def migrations_fault(alias: str) -> str:
-    """Return what to say when a database lacks migrations of this app, or ""."""
-    missing = missing_migrations(alias)
-    if not missing:
-        return ""
-    option = f" --database {alias}" if alias != "default" else ""
-    return f"database {alias!r} lacks {counted(missing, 'migration')} of orbit_django: run manage.py migrate{option}"
 
 
 def database_faults(alias: str) -> Iterator[str]:

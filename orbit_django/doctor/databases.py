@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from dataclasses import dataclass
 from datetime import UTC, datetime
 
@@ -13,7 +13,7 @@ from orbit_django import checks, outbox, placement, starts
 from orbit_django.conf import connections_for
 from orbit_django.dialects import dialect_of
 from orbit_django.doctor.findings import Finding, note, ok, wrong
-from orbit_django.exceptions import ConfigurationError
+from orbit_django.exceptions import ConfigurationError, MigrationsError
 from orbit_django.models import Effect, OutboxMessage, WorkflowStart
 from orbit_django.payloads import counted
 
@@ -67,16 +67,27 @@ def _look(about: str, using: str, load: Load) -> Iterator[Finding]:
         advice = f"let allow_migrate answer True for orbit_django in {using!r}, or name another one in DATABASE"
         yield wrong(about, f"DATABASE_ROUTERS keep {', '.join(kept_out)} out of it", advice)
         return
-    missing = checks.missing_migrations(using)
-    if missing:
-        option = f" --database {using}" if using != "default" else ""
-        yield wrong(about, f"lacks {counted(missing, 'migration')} of orbit_django", f"run manage.py migrate{option}")
-    else:
-        yield ok(about, "every migration of orbit_django is applied")
+    if (yield from _look_at_migrations(about, using)):
         yield from _look_at_rows(about, using)
         yield from _look_at_starts(about, using, load)
     yield from look_at_pool(about, dialect.pool_size(), load)
     yield from _look_at_budget(about, dialect.max_connections(), load)
+
+
+def _look_at_migrations(about: str, using: str) -> Generator[Finding, None, bool]:
+    """Tell what is not applied; return whether this app's tables are as they should be."""
+    try:
+        missing, others = checks.missing_migrations(using), checks.project_lacks(using)
+    except MigrationsError as error:
+        yield wrong(about, error.text, error.advice)
+        return False
+    if missing:
+        yield wrong(about, f"lacks {counted(missing, 'migration')} of orbit_django", checks.how_to_migrate(using))
+    else:
+        yield ok(about, "every migration of orbit_django is applied")
+    if others:
+        yield wrong(about, f"lacks {others}: handlers fail at what is not there", checks.how_to_migrate(using))
+    return not missing
 
 
 def look_at_pool(about: str, size: int | None, load: Load) -> Iterator[Finding]:

@@ -13,6 +13,7 @@ from orbit_django.doctor.grpc import look_at_grpc
 from orbit_django.doctor.project import (
     look_at_client_certificate,
     look_at_contracts,
+    look_at_models,
     look_at_settings,
     look_at_tasks,
 )
@@ -44,6 +45,7 @@ def examine(found: Registry, processes: int = 1, **options: Any) -> Iterator[Fin
 
 def _outside(settings: conf.OrbitSettings, found: Registry, processes: int) -> Iterator[Finding]:
     yield from look_at_contracts(settings, found)
+    yield from within(DATABASE_SECONDS, "models", look_at_models)
     yield from look_at_client_certificate(settings)
     look = partial(look_at_weave, settings, tuple(found)) if settings.is_weave else partial(look_at_runtime, settings)
     yield from within(RUNTIME_SECONDS, "runtime", look)

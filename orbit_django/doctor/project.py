@@ -65,6 +65,12 @@ def look_at_contracts(settings: OrbitSettings, found: Registry) -> Iterator[Find
         yield ok("contracts", "handlers and CONTRACTS agree")
 
 
+def look_at_models() -> Iterator[Finding]:
+    """Tell of models that no migration follows."""
+    for text, advice in checks.unmigrated_changes():
+        yield note("models", text, advice)
+
+
 def look_at_client_certificate(settings: OrbitSettings) -> Iterator[Finding]:
     """Tell until when the client certificate is valid."""
     if settings.client_cert is None:

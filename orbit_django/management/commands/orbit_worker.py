@@ -5,14 +5,15 @@ from __future__ import annotations
 import logging
 import sys
 from argparse import SUPPRESS
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from http import HTTPStatus
 from typing import Any
 
 from django.conf import settings as project
 from django.core.checks import WARNING, run_checks
 from django.core.management.base import BaseCommand, CommandError, CommandParser
-from django.db import connections
+from django.db import DatabaseError, InterfaceError, connections
 
 from orbit_django import checks, conf, contracts
 from orbit_django.agreement import NO_HANDLER
@@ -151,6 +152,7 @@ class Command(BaseCommand):
         if options["check"]:
             self._compare(settings, tasks)
             self._warn_of_checks()
+            self._warn_of_migrations(aliases_of(settings, tasks))
             self.stdout.write(f"{counted(len(tasks), 'task')} for {settings.reports_to}: ready to start")
             return 0
         if lifeline is not None or (how.processes is None and not how.reload):
@@ -181,6 +183,17 @@ class Command(BaseCommand):
             if each.level == WARNING and code not in COMPARED and not each.is_silenced():
                 hint = f"  -> {each.hint}" if each.hint else ""
                 self.stderr.write(f"{code} {each.msg}{hint}", self.style.WARNING)
+
+    def _warn_of_migrations(self, aliases: Iterable[str]) -> None:
+        """Tell what the databases lack of the project's own migrations; a worker starts all the same."""
+        for text, advice in checks.unmigrated_changes():
+            self.stderr.write(f"{text}  -> {advice}", self.style.WARNING)
+        for alias in aliases:
+            with suppress(DatabaseError, InterfaceError):  # the worker waits for one that is away
+                if lack := checks.project_lacks(alias):
+                    told = f"database {alias!r} lacks {lack}  -> {checks.how_to_migrate(alias)}"
+                    self.stderr.write(told, self.style.WARNING)
+            connections[alias].close()
 
     def _supervisor(self, how: RunOptions, options: dict[str, Any]) -> Supervisor:
         if how.reload:
