@@ -114,9 +114,13 @@ def counts(using: str) -> dict[str, int]:
     return {status.value: rows.filter(status=status).count() for status in Status}
 
 
-def refused_count(using: str, limit: int) -> tuple[int, datetime | None]:
-    """Return how many of the latest answers, up to ``limit``, refused a start for good, and when the last one did."""
-    latest = WorkflowStart.objects.using(using).filter(settled_at__isnull=False).order_by("-settled_at")[:limit]
+def refused_count(using: str, limit: int, since: datetime | None = None) -> tuple[int, datetime | None]:
+    """Return how many of the latest answers, up to ``limit``, refused a start for good, and when the last one did.
+
+    Answers from before ``since`` are left out.
+    """
+    is_meant = Q(settled_at__isnull=False) if since is None else Q(settled_at__gte=since)
+    latest = WorkflowStart.objects.using(using).filter(is_meant).order_by("-settled_at")[:limit]
     is_refused = Q(status=Status.REFUSED)
     found = latest.aggregate(count=Count("pk", filter=is_refused), last=Max("settled_at", filter=is_refused))
     return found["count"], found["last"]

@@ -9,8 +9,8 @@ import logging
 import os
 import sys
 from argparse import SUPPRESS
-from collections.abc import Callable, Iterable, Sequence
-from contextlib import suppress
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import contextmanager, suppress
 
 from django.core.management.base import BaseCommand, CommandError, CommandParser, OutputWrapper
 from django.db import DatabaseError, InterfaceError
@@ -100,6 +100,19 @@ def take_usual(parser: CommandParser, actions: Iterable[CommandParser]) -> None:
 def level_of(verbosity: int, settings: OrbitSettings) -> str:
     """Return the level of the log: errors for ``-v 0``, LOG_LEVEL for 1, everything for 2 and 3."""
     return {0: "ERROR", 1: settings.log_level}.get(verbosity, "DEBUG")
+
+
+@contextmanager
+def showing_log(verbosity: int) -> Iterator[None]:
+    """Show on stderr, meanwhile, what is logged of trouble, or with ``-v 2`` all, unless LOGGING has its say."""
+    ours = logging.getLogger("orbit_django")
+    level, handlers = ours.level, ours.handlers[:]
+    set_up_logging({0: "ERROR", 1: "WARNING"}.get(verbosity, "DEBUG"))
+    try:
+        yield
+    finally:
+        ours.setLevel(level)
+        ours.handlers[:] = handlers
 
 
 def set_up_logging(level: str) -> None:

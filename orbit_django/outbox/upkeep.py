@@ -85,12 +85,13 @@ def counts(using: str, server: str | None = None) -> dict[str, int]:
     return {status.value: rows.filter(status=status).count() for status in Status}
 
 
-def refused_count(using: str, limit: int) -> tuple[int, datetime | None]:
+def refused_count(using: str, limit: int, since: datetime | None = None) -> tuple[int, datetime | None]:
     """Return how many of the latest answers, up to ``limit``, refused a report for good, and when the last one did.
 
-    What was superseded is not among them: nothing is wrong there.
+    What was superseded is not among them: nothing is wrong there. Answers from before ``since`` are left out.
     """
-    latest = OutboxMessage.objects.using(using).filter(settled_at__isnull=False).order_by("-settled_at")[:limit]
+    is_meant = Q(settled_at__isnull=False) if since is None else Q(settled_at__gte=since)
+    latest = OutboxMessage.objects.using(using).filter(is_meant).order_by("-settled_at")[:limit]
     is_refused = Q(status=Status.REFUSED)
     for reason in BENIGN_REASONS:
         is_refused &= ~Q(reason__startswith=reason)

@@ -4,15 +4,17 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import asdict
+from datetime import datetime
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
 from django.db import DatabaseError, InterfaceError
+from django.utils import timezone
 
 from orbit_django import conf, outbox, retention, starts
 from orbit_django.conf.readers import READERS
 from orbit_django.exceptions import ConfigurationError
-from orbit_django.management.shown import ListingCommand, Progress, database_fault, take_usual
+from orbit_django.management.shown import ListingCommand, Progress, database_fault, showing_log, take_usual
 from orbit_django.models import OutboxMessage, WorkflowStart
 from orbit_django.outbox import Origin
 from orbit_django.payloads import counted
@@ -24,6 +26,7 @@ from orbit_django.worker.flush import flush, flush_starts
 from orbit_django.worker.worker import aliases_of
 
 MISTAKE = 2
+MOST_COUNTED = 10_000
 INTERRUPTED = 130  # what a shell makes of Ctrl-C
 
 
@@ -94,13 +97,16 @@ class Command(ListingCommand):
         aliases = aliases_of(settings, registry)
         transport = open_transport(settings)
         origin = Origin(settings.worker_name(), settings.reports_to, transport.name)
-        try:
-            sent, left = flush(transport, origin, aliases, settings.redact, self._count("message"))
-        finally:
-            self._progress.show("")
-            transport.close()
-        starts_sent, starts_left = self._flush_starts(settings, aliases)
+        began = timezone.now()
+        with showing_log(options["verbosity"]):
+            try:
+                sent, left = flush(transport, origin, aliases, settings.redact, self._count("message"))
+            finally:
+                self._progress.show("")
+                transport.close()
+            starts_sent, starts_left = self._flush_starts(settings, aliases)
         self._say(f"{sent + starts_sent} sent, {left + starts_left} left")
+        self._warn_of_refused(aliases, began)
         self._warn_of_blocked(aliases)
         if left:
             raise CommandError(f"{counted(left, 'message')} could not be sent now; a worker or a later flush will")
@@ -111,6 +117,13 @@ class Command(ListingCommand):
             raise CommandError(
                 f"{counted(starts_left, 'workflow')} could not be started now; a worker or a later flush will"
             )
+
+    def _warn_of_refused(self, aliases: tuple[str, ...], began: datetime) -> None:
+        """Tell of what was sent and not taken: nothing is left of it to send, and nothing came of it."""
+        for what, count_of in (("message", outbox.refused_count), ("workflow start", starts.refused_count)):
+            if count := sum(count_of(alias, MOST_COUNTED, began)[0] for alias in aliases):
+                told = f"{counted(count, what)} refused by the runtime for good: the admin shows its words"
+                self.stderr.write(told)
 
     def _warn_of_blocked(self, aliases: tuple[str, ...]) -> None:
         """Tell of what a flush does not send, or has set aside itself: a refused credential is no loss of a report."""
