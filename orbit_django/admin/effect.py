@@ -66,7 +66,7 @@ class SettleForm(forms.Form):
             try:
                 said["result"] = effects.read_result(text)
             except ValueError as error:
-                self.add_error("result", f"This is no JSON value: {error}")
+                self.add_error("result", f"This is no JSON value: {error}. A text stands in double quotes.")
         elif text:
             self.add_error("result", "What did not happen has no result; leave this empty.")
         return said

@@ -109,7 +109,7 @@ def _about_input(task: Task, contract: TaskContract) -> Iterator[tuple[str, str]
         return
     for name, field in form.fields.items():
         if name not in contract.input:
-            end = instead(name, set(contract.input) - set(form.fields)) if len(contract.input) else ""
+            end = _instead(name, contract.input, form.fields)
             need = "needs" if field.is_sure else "reads"
             code = WRONG if field.is_sure else DOUBT
             yield code, f"the input {form.name} {need} `{name}`, which the contract does not give{end}"
@@ -131,11 +131,17 @@ def _about_output(task: Task, contract: TaskContract) -> Iterator[tuple[str, str
         return
     for name, wanted in contract.output.items():
         if name not in form.fields:
-            end = instead(name, set(form.fields) - set(contract.output)) if form.fields else ""
+            end = _instead(name, form.fields, contract.output)
             code = DOUBT if form.is_open else WRONG
             yield code, f"the output {form.name} has no `{name}`, which the contract wants{end}"
         elif code := _doubt(form.fields[name], wanted):
             yield code, _mismatch("output", form, name, wanted)
+
+
+def _instead(name: str, there: Iterable[str], used: Iterable[str]) -> str:
+    """Return the end of a sentence that says that a field is missing: which ones are there, not used yet if any."""
+    there, used = set(there), set(used)
+    return instead(name, there - used or there) if there else ""
 
 
 def _reads(kinds: Kinds, wanted: str) -> bool:

@@ -16,8 +16,10 @@ from orbit_django.checks.migrations import (
 from orbit_django.checks.preflight import preflight
 from orbit_django.checks.project import (
     check_contracts,
+    check_credential,
     check_handlers,
     check_keys,
+    check_name,
     check_settings,
     check_starts,
     differences,
@@ -27,8 +29,10 @@ from orbit_django.checks.project import (
 __all__ = [
     "TAG",
     "check_contracts",
+    "check_credential",
     "check_handlers",
     "check_keys",
+    "check_name",
     "check_pools",
     "check_routers",
     "check_settings",
@@ -50,7 +54,16 @@ TAG = "orbit_django"
 
 def register() -> None:
     """Make the checks known to Django."""
-    for check in (check_settings, check_keys, check_handlers, check_contracts, check_routers, check_pools):
+    for check in (
+        check_name,
+        check_credential,
+        check_settings,
+        check_keys,
+        check_handlers,
+        check_contracts,
+        check_routers,
+        check_pools,
+    ):
         make_known(check, TAG)
     make_known(check_starts, TAG, deploy=True)
     make_known(check_tables, Tags.database)

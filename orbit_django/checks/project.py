@@ -26,6 +26,26 @@ def check_settings(**kwargs: Any) -> list[checks.CheckMessage]:
     return [checks.CheckMessage(level, text, hint=hint, id="orbit_django.E001") for text, level in told]
 
 
+def check_name(**kwargs: Any) -> list[checks.CheckMessage]:
+    """W009: there is no setting ORBIT, but one that is named like it."""
+    if not (name := conf.misnamed()):
+        return []
+    text = f"settings.{name} is not read, and there is no settings.ORBIT: every setting has its default."
+    return [checks.Warning(text, hint="Call it ORBIT.", id="orbit_django.W009")]
+
+
+def check_credential(**kwargs: Any) -> list[checks.CheckMessage]:
+    """W010: the file of the worker's token cannot be read; by ``check`` alone, since others need no token."""
+    if sys.argv[1:2] != ["check"] or conf.faults():
+        return []
+    try:
+        conf.load().credential  # noqa: B018  (it is read to see whether it can be)
+    except ConfigurationError as error:
+        hint = "Silence this where no worker runs: one does not start without it."
+        return [checks.Warning(str(error), hint=hint, id="orbit_django.W010")]
+    return []
+
+
 def check_keys(**kwargs: Any) -> list[checks.CheckMessage]:
     """E002: settings.ORBIT has a key that does not exist."""
     try:

@@ -10,6 +10,7 @@ import os
 import socket
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from difflib import get_close_matches
 from functools import cached_property
 from typing import Any
 
@@ -157,6 +158,16 @@ def unknown_keys() -> list[tuple[str, str]]:
     known = keys()
     given = _from_project()
     return [(str(key), likely_key(key, known)) for key in given if key not in known]
+
+
+def misnamed() -> str:
+    """Return the name of a setting that looks as if it were meant to be ORBIT, where there is no ORBIT; else ""."""
+    if hasattr(settings, "ORBIT"):
+        return ""
+    known = set(keys())
+    likely = [name for name in dir(settings) if name.startswith("ORBIT") or get_close_matches(name, ["ORBIT"])]
+    tables = {name: getattr(settings, name) for name in likely}
+    return next((name for name, value in tables.items() if isinstance(value, Mapping) and known & set(value)), "")
 
 
 def _from_project() -> Mapping[str, Any]:

@@ -14,6 +14,12 @@ from typing import Any
 from orbit_django.exceptions import ContractSyntaxError
 
 _UNITS_MS = {"ms": 1, "s": 1_000, "m": 60_000, "h": 3_600_000}
+_HINTS = {
+    "?": ": every field is required",
+    "|": ": a field has one type",
+    "<": ": a type has no parameters, and lists have no type",
+    "=": ": a name and its value are parted by a colon",
+}
 _TOKEN = re.compile(
     r"""
     (?P<blank>\s+|(?:\#|//)[^\n]*)
@@ -81,7 +87,9 @@ def _complaint(text: str, index: int) -> str:
         return "this string is not closed on its line"
     if text[index] == "'":
         return "texts are written in double quotes"
-    return f"{text[index]!r} means nothing here"
+    if found := re.compile(r"\d\w*", re.ASCII).match(text, index):
+        return f"`{found[0]}` is neither a number nor a duration, whose units are {', '.join(_UNITS_MS)}"
+    return f"{text[index]!r} means nothing here{_HINTS.get(text[index], '')}"
 
 
 def _value(kind: str, word: str, at: Position) -> Any:

@@ -9,7 +9,7 @@ from typing import Any
 from orbit_django.embedded.executions import Execution
 from orbit_django.embedded.runtime import Runtime
 from orbit_django.embedded.sessions import Session, WorkerRecord
-from orbit_django.embedded.steps import StepState
+from orbit_django.embedded.steps import StepState, StepStatus
 
 _COUNTERS = {
     "executions_started": "WorkflowStarted",
@@ -37,7 +37,7 @@ def execution_view(execution: Execution) -> dict[str, Any]:
         "created_at_ms": execution.created_at_ms,
         "input": execution.input,
         "status": execution.status,
-        "steps": [_step_view(step) for step in execution.steps.values()],
+        "steps": [_step_view(execution, step) for step in execution.steps.values()],
     }
     if execution.output is not None:
         view["output"] = execution.output
@@ -46,8 +46,11 @@ def execution_view(execution: Execution) -> dict[str, Any]:
     return view
 
 
-def _step_view(step: StepState) -> dict[str, Any]:
+def _step_view(execution: Execution, step: StepState) -> dict[str, Any]:
     view: dict[str, Any] = {"step": step.name, "status": step.status, "attempt": step.attempt}
+    if step.status is StepStatus.QUEUED:  # so that people can see what it waits for
+        contract = execution.contract(step)
+        view |= {"task_name": contract.name, "contract_version": contract.version}
     if step.current:
         view["worker_id"] = step.current.worker_id
     if step.error is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import logging
 import threading
 from collections.abc import Callable
+from http import HTTPStatus
 
 from orbit_django.clock import Clock
 from orbit_django.exceptions import NoAnswerError, RefusedError, TransportError
@@ -55,6 +56,7 @@ class SessionHolder:
         self._is_registering = False
         self._is_closed = False
         self._closed = threading.Event()
+        self.credential_source = ""  # the setting that the worker's credential comes from, for messages
         self.count = 0  # sessions opened so far
         self.has_asked = False  # whether the runtime was asked for a session, and did not turn this worker away
 
@@ -172,7 +174,9 @@ class SessionHolder:
         if not self.count:
             self._on_refused(error)
             raise StoppedError
-        logger.error("the runtime refuses to register this worker again", extra={"error": str(error)})
+        found = credential_advice(error, self.credential_source)
+        advice = {"advice": found} if found else {}
+        logger.error("the runtime refuses to register this worker again", extra={"error": str(error)} | advice)
         return REFUSED_WAIT_SECONDS
 
     def _give_back(self, session: Session) -> None:
@@ -180,6 +184,13 @@ class SessionHolder:
             self._transport.unregister(session.session_id, timeout_seconds=CLOSE_SECONDS)
         except TransportError as error:
             logger.info("a session was not closed; it will expire", extra={"error": str(error)})
+
+
+def credential_advice(refusal: RefusedError, source: str) -> str:
+    """Return which setting a credential that was not taken came from, "" for another refusal; never the credential."""
+    if refusal.status != HTTPStatus.UNAUTHORIZED or (source and source in str(refusal)):
+        return ""
+    return f"look at {source}" if source else "set WORKER_TOKEN or WORKER_TOKEN_FILE"
 
 
 def _tell_absence(error: NoAnswerError, failures: int, wait: float) -> None:

@@ -125,7 +125,7 @@ class Worker:
         return self._burst.code if self._burst is not None else None
 
     def _holder(self, tasks: Sequence[Task]) -> SessionHolder:
-        return SessionHolder(
+        holder = SessionHolder(
             self._transport,
             _registration(self._settings, tasks),
             held=self._held,
@@ -133,6 +133,8 @@ class Worker:
             stop=self._stop,
             on_refused=self._turned_away,
         )
+        holder.credential_source = self._settings.credential_source
+        return holder
 
     def _heartbeats(self) -> list[LoopThread]:
         rooms = (self._transport, self._session, self._held, self._clock)

@@ -141,7 +141,10 @@ def test_e006_an_input_that_needs_more_than_it_is_given() -> None:
         currency: str
 
     serve(Wants)
-    assert only() == ("E006", "the input Wants needs `currency`, which the contract does not give; there is none")
+    assert only() == (
+        "E006",
+        "the input Wants needs `currency`, which the contract does not give; known are `amount`, `order`, `rate`",
+    )
 
 
 def test_e006_a_misspelled_field_names_the_one_that_was_meant() -> None:

@@ -50,7 +50,12 @@ def test_escapes_in_strings_are_those_of_json() -> None:
         ('a\n "b', "f.orbit:2:2: this string is not closed on its line"),
         ("a 'b'", "f.orbit:1:3: texts are written in double quotes"),
         (r'"\x"', r'f.orbit:1:1: "\x" is not a string that JSON allows'),
-        ("5days", "f.orbit:1:1: '5' means nothing here"),
+        ("5days", "f.orbit:1:1: `5days` is neither a number nor a duration, whose units are ms, s, m, h"),
+        ("timeout 1d", "f.orbit:1:9: `1d` is neither a number nor a duration, whose units are ms, s, m, h"),
+        ("a: String?", "f.orbit:1:10: '?' means nothing here: every field is required"),
+        ("a: List<String>", "f.orbit:1:8: '<' means nothing here: a type has no parameters, and lists have no type"),
+        ("a: Int | String", "f.orbit:1:8: '|' means nothing here: a field has one type"),
+        ("a = 1", "f.orbit:1:3: '=' means nothing here: a name and its value are parted by a colon"),
         ("ü", "f.orbit:1:1: 'ü' means nothing here"),
     ],
 )

@@ -161,6 +161,16 @@ def test_a_port_that_is_taken_is_told_and_nothing_is_left(development: Developme
     assert development.lines("orbit_dev") == ["runtime ended with code 2; the rest is ended as well"]
 
 
+def test_a_port_of_the_server_that_is_taken_is_told_with_its_option(development: Development) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", development.web))
+        taken.listen()
+        development.begin()
+        assert development.process.wait(40) == 1
+    told = f"Django's server takes another port by --addrport, here {development.web}"
+    assert development.lines("orbit_dev") == [told, "web ended with code 1; the rest is ended as well"]
+
+
 @pytest.mark.parametrize(
     ("orbit", "arguments", "text"),
     [

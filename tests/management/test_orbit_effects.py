@@ -85,6 +85,26 @@ def test_list_leaves_out_what_is_settled_unless_asked(run, served):
     assert "finished" in run("list", "--all")[1]
 
 
+def test_what_is_settled_has_no_error_any_more_and_names_who_settled(run, served):
+    key = str(Effect.objects.get().pk)
+    run("settle", key, "--happened", "1", "--by", "ann")
+    head, line = run("list", "--all")[1].splitlines()
+    assert head.endswith("error  settled by")
+    assert line.endswith("  ann")
+    assert "quiet" not in line
+
+
+def test_a_verbose_list_names_the_worker_that_holds_the_record(run, served):
+    head, line = run("list", "-v", "2")[1].splitlines()
+    assert head.endswith("error" + " " * (head.rindex("worker") - head.rindex("error") - 5) + "worker")
+    assert line.endswith(f"  {IdempotencyRecord.objects.get().worker_id}")
+
+
+def test_a_text_without_quotes_is_told_how_to_be_quoted(run, served):
+    code, _, err = run("settle", str(Effect.objects.get().pk), "--happened", "ch_1")
+    assert (code, err.endswith("""; a text is JSON in double quotes: --happened '"ch_1"'\n""")) == (2, True)
+
+
 def test_list_hides_errors_of_sensitive_tasks(run, served, monkeypatch):
     registry = tasks.Registry()
     registry.add(tasks.Task(tasks.Contract("test.task", "2"), function=lambda input: {}, is_sensitive=True))

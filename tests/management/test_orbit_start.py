@@ -61,6 +61,11 @@ def test_waits_for_the_end_and_prints_the_output(run) -> None:
     [
         ({"code": "INVALID_NAME", "message": "name is blank"}, "INVALID_NAME: name is blank"),
         ("INVALID_NAME: blank", "INVALID_NAME: blank"),
+        (
+            {"code": "UNHANDLED_EXCEPTION", "message": "step `s` failed: 3", "details": {"type": "SystemExit"}},
+            r"UNHANDLED_EXCEPTION: step `s` failed: 3 \(SystemExit\)$",
+        ),
+        ({"code": "X", "message": "m", "details": {"type": "own"}}, "X: m$"),
         (None, "no reason given"),
     ],
 )
@@ -136,6 +141,28 @@ def test_a_wait_that_lasts_says_once_why(run, shown: dict[str, object], told: st
     printed, _ = run([STARTED, ended("RUNNING", **shown), ended("COMPLETED", output={})], "Pay", "--wait", soon=0)
     assert run.errors.getvalue().startswith(told)
     assert printed == "e-1\nCOMPLETED\n{}\n"
+
+
+@pytest.mark.parametrize(
+    ("workers", "told"),
+    [
+        ([], "no worker is there: start manage.py orbit_worker"),
+        ([("a.c", "1", True)], "the workers that are there do not serve it"),
+        ([("a.b", "1", True), ("a.b", "3", True)], "workers serve it in version 1, 3 alone"),
+        ([("a.b", "2", True), ("a.b", "1", True)], "those that serve it are busy"),
+        ([("a.b", "2", False)], "no worker is there: start manage.py orbit_worker"),
+        ("odd", "does orbit_worker run, and serve it?"),
+    ],
+)
+def test_what_a_step_waits_for_is_named_with_what_the_workers_serve(run, workers, told) -> None:
+    waits = {"steps": [{"step": "s", "status": "QUEUED", "task_name": "a.b", "contract_version": "2"}]}
+    shown = [
+        {"online": is_online, "contracts": [{"task_name": name, "contract_version": version}]}
+        for name, version, is_online in (workers if isinstance(workers, list) else ())
+    ]
+    answer = wire.answer(json.dumps({"workers": shown if isinstance(workers, list) else workers}))
+    run([STARTED, ended("RUNNING", **waits), answer, ended("COMPLETED", output={})], "Pay", "--wait", soon=0)
+    assert run.errors.getvalue() == f"no worker has taken it yet: step s waits for a.b 2; {told}\n"
 
 
 def test_an_end_that_comes_soon_needs_no_words(run) -> None:

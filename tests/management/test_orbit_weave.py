@@ -194,3 +194,10 @@ def test_what_only_a_worker_lacks_stops_check_and_no_other_command(
         assert [found.level for found in check_settings()] == [level]
     world.settings.ORBIT["WEAVE"]["SERVER"] = "no URL"
     assert [found.level for found in check_settings()] == [ERROR]
+
+
+@pytest.mark.parametrize("action", ["status", "admit"])
+def test_a_project_without_weave_is_told_that_it_is_one(settings, action: str) -> None:
+    settings.ORBIT = {}
+    told = "this project does not use Weave: TRANSPORT is 'http', and ORBIT has no WEAVE"
+    assert run(action) == (2, told)

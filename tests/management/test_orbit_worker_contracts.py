@@ -15,4 +15,4 @@ def test_a_contract_that_cannot_be_read_is_one_line(tmp_path: Path, child_enviro
         file.write('ORBIT = {"CONTRACTS": ["/nowhere/gone.orbit"]}\n')
     ended = run(environment, *more)
     assert (ended.returncode, ended.stdout) == (2, "")
-    assert ended.stderr == "CommandError: /nowhere/gone.orbit: cannot be read: No such file or directory\n"
+    assert ended.stderr == "CommandError: CONTRACTS: /nowhere/gone.orbit: cannot be read: No such file or directory\n"

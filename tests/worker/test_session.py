@@ -174,6 +174,7 @@ def test_a_refusal_that_time_heals_is_tried_again(world: World, status: int) -> 
 def test_a_refusal_in_mid_life_is_logged_and_tried_again_slowly(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.opened()
     world.holder.lost("session-1")
+    world.holder.credential_source = "WORKER_TOKEN_FILE"
     world.transport.script("register", refusal(401, "UNAUTHENTICATED"), refusal(403, "FORBIDDEN"))
 
     assert world.opened() == "session-4"
@@ -181,6 +182,7 @@ def test_a_refusal_in_mid_life_is_logged_and_tried_again_slowly(world: World, ca
     assert world.stop.waits == [5.0, 5.0]
     logged = [record for record in caplog.records if record.levelno == logging.ERROR]
     assert [record.error.split()[0] for record in logged] == ["401", "403"]
+    assert [vars(record).get("advice") for record in logged] == ["look at WORKER_TOKEN_FILE", None]
 
 
 def test_a_runtime_that_is_away_is_asked_with_growing_waits(world: World) -> None:

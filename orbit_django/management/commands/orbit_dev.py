@@ -18,8 +18,9 @@ from orbit_django.exceptions import ConfigurationError
 from orbit_django.worker import interpreter
 
 MISTAKE = 2
-OWN = "orbit_dev"
-COLOURS = {"runtime": "magenta", "worker": "cyan", "web": "green", OWN: "yellow"}
+OWN, WEB = "orbit_dev", "web"
+TAKEN = "already in use"  # how runserver says so
+COLOURS = {"runtime": "magenta", "worker": "cyan", WEB: "green", OWN: "yellow"}
 READY = "ORBIT development runtime at"
 
 
@@ -70,7 +71,13 @@ class Command(BaseCommand):
         if getattr(settings, "ORBIT", {}).get("SERVER", server) != server:
             lines.tell(OWN, f"settings.ORBIT names another SERVER than {server}; the web server's process uses that")
         environment = interpreter.surroundings() | {"PYTHONUNBUFFERED": "1", "ORBIT_SERVER": server}
-        code = Together(programs, environment, lines.tell, name=OWN).run()
+
+        def tell(name: str, text: str) -> None:
+            lines.tell(name, text)
+            if name == WEB and TAKEN in text:
+                lines.tell(OWN, f"Django's server takes another port by --addrport, here {options['addrport']}")
+
+        code = Together(programs, environment, tell, name=OWN).run()
         if code:
             sys.exit(code)
 
@@ -105,5 +112,5 @@ def _programs(options: dict[str, Any], server: str, *, is_coloured: bool) -> lis
     ]
     if not options["no_server"]:
         how = verbosity | {"force_color": is_coloured, "no_color": not is_coloured}
-        programs.append(Program("web", [*interpreter.command("runserver", how), options["addrport"]]))
+        programs.append(Program(WEB, [*interpreter.command("runserver", how), options["addrport"]]))
     return programs

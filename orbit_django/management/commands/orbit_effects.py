@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import getpass
-from collections.abc import Iterable
+import json
+import shlex
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from django.core.management.base import CommandError, CommandParser
@@ -23,7 +25,9 @@ from orbit_django.worker.worker import aliases_of
 
 MISTAKE = 2
 COLUMNS = ("id", "status", "age", "task", "key", "effect", "error")
-WIDTHS = (0, 0, 0, 40, 60, 40, 120)  # what a column may take; 0: whatever it needs
+WORKER, SETTLED = "worker", "settled by"
+OPEN = (Effect.Status.STARTED, Effect.Status.UNCERTAIN)
+WIDTHS = (0, 0, 0, 40, 60, 40, 120, 60, 60)  # what a column may take; 0: whatever it needs
 
 
 class Command(ListingCommand):
@@ -36,7 +40,7 @@ class Command(ListingCommand):
         """Declare the actions."""
         actions = parser.add_subparsers(dest="action", required=True, metavar="ACTION")
         listing = actions.add_parser("list", help="open effects: started or uncertain")
-        listing.add_argument("--all", action="store_true", help="finished ones as well")
+        listing.add_argument("--all", action="store_true", help="finished and settled ones as well, and who settled")
         settle = actions.add_parser(
             "settle", help="say what became of an open effect; the next run of its step goes by it"
         )
@@ -61,7 +65,7 @@ class Command(ListingCommand):
             settings = conf.load(database=options["database"])
             aliases = (settings.database,) if options["database"] else aliases_of(settings, registry)
             if options["action"] == "list":
-                self._list(aliases, is_all=options["all"])
+                self._list(aliases, is_all=options["all"], is_verbose=options["verbosity"] > 1)
             else:
                 self._settle(aliases, options)
         except ConfigurationError as error:
@@ -69,12 +73,13 @@ class Command(ListingCommand):
         except (DatabaseError, InterfaceError) as error:
             raise database_fault(error, aliases) from None
 
-    def _list(self, aliases: tuple[str, ...], *, is_all: bool) -> None:
-        lines = [line for alias in aliases for line in _lines(alias, is_all=is_all, is_one=len(aliases) == 1)]
+    def _list(self, aliases: tuple[str, ...], *, is_all: bool, is_verbose: bool) -> None:
+        more = tuple(name for name, is_shown in ((WORKER, is_verbose), (SETTLED, is_all)) if is_shown)
+        lines = [line for alias in aliases for line in _lines(alias, more, is_one=len(aliases) == 1)]
         if not lines:
             self.stdout.write("no effects" if is_all else "no open effects")
             return
-        head, *rows = columns(COLUMNS, lines, {1: self._painted})
+        head, *rows = columns((*COLUMNS, *more), lines, {1: self._painted})
         for line in (self.style.MIGRATE_HEADING(head), *rows):
             self.stdout.write(line)
 
@@ -95,14 +100,23 @@ class Command(ListingCommand):
             self.stdout.write(_plain(sequel))
 
 
-def _lines(alias: str, *, is_all: bool, is_one: bool) -> Iterable[tuple[str, ...]]:
-    """Yield the columns of each effect; the boundless ones are cut by the database."""
+def _lines(alias: str, more: Sequence[str], *, is_one: bool) -> Iterable[tuple[str, ...]]:
+    """Yield the columns of each effect; the boundless ones are cut by the database.
+
+    ``more`` names the columns behind the usual ones; that of who settled is asked for with the settled ones.
+    """
     rows = Effect.objects.using(alias)
     hidden = {task.contract.task_name for task in registry if task.is_sensitive}
-    found = (rows.all() if is_all else rows.open()).annotate(
-        task=F("record__task_name"), key=Left("record__idempotency_key", 255), told=Left("error", 255)
+    found = (rows.all() if SETTLED in more else rows.open()).annotate(
+        task=F("record__task_name"),
+        key=Left("record__idempotency_key", 255),
+        told=Left("error", 255),
+        worker=F("record__worker_id"),
     )
-    for row in found.order_by("pk").values("pk", "status", "started_at", "task", "key", "name", "told"):
+    for row in found.order_by("pk").values(
+        "pk", "status", "started_at", "task", "key", "name", "told", "worker", "settled_by"
+    ):
+        error = row["told"] if row["status"] in OPEN else ""  # the one that was settled is no trouble any more
         cells = (
             str(row["pk"]) if is_one else f"{row['pk']} on {alias}",
             row["status"],
@@ -110,9 +124,10 @@ def _lines(alias: str, *, is_all: bool, is_one: bool) -> Iterable[tuple[str, ...
             row["task"],
             row["key"],
             row["name"],
-            "hidden" if row["told"] and row["task"] in hidden else row["told"],
+            "hidden" if error and row["task"] in hidden else error,
+            *(row["worker"] if name == WORKER else row["settled_by"] for name in more),
         )
-        yield tuple(_plain(cut(cell, width or len(cell))) for cell, width in zip(cells, WIDTHS, strict=True))
+        yield tuple(_plain(cut(cell, width or len(cell))) for cell, width in zip(cells, WIDTHS, strict=False))
 
 
 def _find(given: str, aliases: tuple[str, ...]) -> Effect:
@@ -133,7 +148,8 @@ def _result(happened: str | None, *, is_not_happened: bool) -> str | None:
     try:
         return None if happened is None else effects.read_result(happened)
     except ValueError as error:
-        raise ConfigurationError(f"--happened: this is no JSON value: {error}") from None
+        quoted = f"; a text is JSON in double quotes: --happened {shlex.quote(json.dumps(cut(happened or '', 40)))}"
+        raise ConfigurationError(f"--happened: this is no JSON value: {error}{quoted}") from None
 
 
 def _user() -> str:

@@ -54,7 +54,8 @@ class Command(ListingCommand):
         prune.add_argument(
             "--days",
             metavar="N",
-            help="remove what has been settled for so many days (default: the setting RETENTION_DAYS, 30)",
+            help="remove what has been settled for so many days (default: the setting RETENTION_DAYS, 30); a step that"
+            " comes once more after its record is gone runs its handler again, so 0 is for tests alone",
         )
         take_usual(parser, actions.choices.values())
         prune.add_argument("--dry-run", action="store_true", help="count what would be removed, and remove nothing")

@@ -11,7 +11,8 @@ from typing import Any, NoReturn
 from django.core.management.base import BaseCommand, CommandError
 
 from orbit_django.client import RUNNING, Client
-from orbit_django.exceptions import ConfigurationError, PayloadError, RefusedError, TransportError
+from orbit_django.exceptions import ConfigurationError, OrbitError, PayloadError, RefusedError, TransportError
+from orbit_django.protocol import Code
 from orbit_django.transports.executions import advice_for
 
 COMPLETED = "COMPLETED"
@@ -68,7 +69,7 @@ class Command(BaseCommand):
         view = client.wait(execution_id, timeout_seconds=soon)
         if view.get("status") != RUNNING or (seconds is not None and seconds <= soon):
             return view
-        self.stderr.write(_hindrance(view))
+        self.stderr.write(_hindrance(view, client))
         self.stderr.flush()
         return client.wait(execution_id, timeout_seconds=None if seconds is None else seconds - soon)
 
@@ -108,14 +109,32 @@ def _read_input(text: str) -> Any:
     return given
 
 
-def _hindrance(view: dict[str, Any]) -> str:
+def _hindrance(view: dict[str, Any], client: Client) -> str:
     """Return what keeps an execution, as far as this runtime shows its steps."""
     shown = view.get("steps")
     steps = [step for step in shown if isinstance(step, dict)] if isinstance(shown, list) else []
-    waiting = [step.get("step") for step in steps if step.get("status") == QUEUED]
+    waiting = [step for step in steps if step.get("status") == QUEUED]
     if waiting and not any(step.get("status") == IN_FLIGHT for step in steps):
-        return f"no worker has taken it yet: step {waiting[0]} waits; does orbit_worker run, and serve its task?"
+        head, name, version = (waiting[0].get(key) for key in ("step", "task_name", "contract_version"))
+        if name is None:
+            return f"no worker has taken it yet: step {head} waits; does orbit_worker run, and serve its task?"
+        return f"no worker has taken it yet: step {head} waits for {name} {version}; {_served(client, name, version)}"
     return "still running"
+
+
+def _served(client: Client, name: str, version: Any) -> str:
+    """Return what the workers that are there serve of a task; the question alone where the runtime does not tell."""
+    try:
+        contracts = [each for worker in client.workers() if worker.get("online") for each in worker["contracts"]]
+        found = {str(each["contract_version"]) for each in contracts if each["task_name"] == name}
+    except (OrbitError, LookupError, TypeError, AttributeError):
+        return "does orbit_worker run, and serve it?"
+    if not contracts:
+        return "no worker is there: start manage.py orbit_worker"
+    if not found:
+        return "the workers that are there do not serve it"
+    others = ", ".join(sorted(found - {str(version)}))
+    return "those that serve it are busy" if str(version) in found else f"workers serve it in version {others} alone"
 
 
 def _refuse(literal: str) -> NoReturn:
@@ -125,5 +144,7 @@ def _refuse(literal: str) -> NoReturn:
 def _told(error: Any) -> str:
     """Return the runtime's words for a failure, on one line."""
     if isinstance(error, dict) and "code" in error:
-        return f"{error['code']}: {error.get('message', '')}"
+        details = error.get("details")
+        kind = details.get("type") if error["code"] == Code.UNHANDLED_EXCEPTION and isinstance(details, dict) else None
+        return f"{error['code']}: {error.get('message', '')}" + (f" ({kind})" if isinstance(kind, str) else "")
     return "no reason given" if error is None else str(error)

@@ -78,7 +78,7 @@ class Command(ListingCommand):
             if options["action"] == "admit":  # a deployer needs no worker's token
                 self._admit(conf.load(transport=conf.OrbitSettings.transport), options)
             else:
-                self._status(conf.load())
+                self._status(_used(conf.load()))
         except ConfigurationError as error:
             raise CommandError(str(error), returncode=MISTAKE) from None
 
@@ -116,8 +116,18 @@ class Command(ListingCommand):
             raise CommandError("something is wrong, see above")
 
 
+def _used(settings: conf.OrbitSettings) -> conf.OrbitSettings:
+    """Return the settings; raise ConfigurationError for those of a project that does not speak to a Weave platform."""
+    if settings.weave == WeaveSettings():
+        transport = conf.load().transport
+        raise ConfigurationError(f"this project does not use Weave: TRANSPORT is {transport!r}, and ORBIT has no WEAVE")
+    return settings
+
+
 def _request(settings: conf.OrbitSettings, options: dict[str, Any]) -> dict[str, Any]:
     """Return what is to be admitted; raise ConfigurationError for what cannot be."""
+    if not options["image_digest"]:
+        _used(settings)
     digest = options["image_digest"] or settings.weave.image_digest
     try:
         digest = WEAVE["IMAGE_DIGEST"](digest or "nothing")

@@ -7,7 +7,6 @@ import sys
 from argparse import SUPPRESS
 from collections.abc import Iterable, Sequence
 from contextlib import suppress
-from http import HTTPStatus
 from typing import Any
 
 from django.conf import settings as project
@@ -19,7 +18,7 @@ from orbit_django import checks, conf, contracts
 from orbit_django.agreement import NO_HANDLER
 from orbit_django.conf import OrbitSettings
 from orbit_django.conf.options import RunOptions, read_options
-from orbit_django.exceptions import ConfigurationError, RefusedError
+from orbit_django.exceptions import ConfigurationError, ContractSyntaxError
 from orbit_django.logs import SteadyLogger
 from orbit_django.management.shown import level_of, set_up_logging
 from orbit_django.payloads import counted
@@ -34,6 +33,7 @@ from orbit_django.worker.probes.server import answering
 from orbit_django.worker.probes.whole import report
 from orbit_django.worker.processes import Supervisor
 from orbit_django.worker.reload import Reloader
+from orbit_django.worker.session import credential_advice
 from orbit_django.worker.stops import deaf_shell, leaving_on_signals
 from orbit_django.worker.worker import Worker, aliases_of
 
@@ -214,9 +214,19 @@ def _prepare(options: dict[str, Any]) -> tuple[OrbitSettings, Sequence[Task], Tr
     tasks = registry.select(options["task"], options["exclude"]) if not registry.faults else ()
     transport = open_transport(settings)
     checks.preflight(registry, tasks, aliases_of(settings, tasks))
-    contracts.load(settings.contracts)  # to which results are held: a file that cannot be read is a mistake
+    _load_contracts(settings)
     check_ready(settings, tasks)
     return settings, tasks, transport
+
+
+def _load_contracts(settings: OrbitSettings) -> None:
+    """Raise ConfigurationError for a file that cannot be read: results are held to what it says."""
+    try:
+        contracts.load(settings.contracts)
+    except ContractSyntaxError:
+        raise  # begins with its place
+    except ConfigurationError as error:
+        raise ConfigurationError(f"CONTRACTS: {error}") from None
 
 
 def _warn(settings: OrbitSettings) -> None:
@@ -240,14 +250,8 @@ def _work(worker: Worker, lifeline: Lifeline | None, how: RunOptions, source: st
     with answering(how.health if lifeline is None else None, worker.health):
         code = worker.run()
     if worker.refusal is not None:
-        raise ConfigurationError(f"the runtime refuses this worker: {worker.refusal}{_advice(worker.refusal, source)}")
+        advice = credential_advice(worker.refusal, source)
+        raise ConfigurationError(f"the runtime refuses this worker: {worker.refusal}{'; ' * bool(advice)}{advice}")
     if lifeline is not None and not code:
         lifeline.ended()
     return code
-
-
-def _advice(refusal: RefusedError, source: str) -> str:
-    """Return which setting a credential that was not taken came from; never the credential."""
-    if refusal.status != HTTPStatus.UNAUTHORIZED or (source and source in str(refusal)):
-        return ""
-    return f"; look at {source}" if source else "; set WORKER_TOKEN or WORKER_TOKEN_FILE"
