@@ -5,7 +5,7 @@ Nothing here does anything but hold and check values. Clause numbers are those o
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from datetime import datetime
 from enum import StrEnum
@@ -19,6 +19,9 @@ API_VERSION = "orbit-api/1"
 RESERVED_PREFIX = "orbit."
 MAX_WAIT_MS = 60_000
 MAX_COUNT = 2**63 - 1
+ASSIGNMENT_TEXTS = (
+    "execution_id", "workflow", "workflow_version", "step_id", "task_name", "contract_version", "idempotency_key",
+)  # fmt: skip
 
 REASON_CONTRACT = "output violates the task contract"
 REASON_STALE = "stale attempt"
@@ -107,9 +110,18 @@ class Session:
 
 @dataclass(frozen=True, slots=True)
 class Unreadable:
-    """Stands for an input that no JSON reader takes, however often it is delivered; ``why`` says so to people."""
+    """Stands for the input of an assignment that nobody can read, however often it is delivered.
+
+    ``why`` says so to people; ``path`` is that of the field in question, which need not be the input itself.
+    """
 
     why: str
+    path: str = "$.input"
+
+    @property
+    def name(self) -> str:
+        """The name of that field."""
+        return self.path.removeprefix("$.")
 
 
 @dataclass(frozen=True, slots=True)
@@ -143,24 +155,24 @@ class Assignment:
 
     @classmethod
     def from_wire(cls, body: object) -> Assignment:
-        """Read a poll answer; unknown fields are ignored (O012), a missing one raises PayloadError."""
+        """Read a poll answer; unknown fields are ignored (O012).
+
+        Without a token that can be echoed it raises PayloadError. With one it can be answered, and has to be: whatever
+        else is missing or of another type makes its input Unreadable (O347).
+        """
         fields = _object(body)
+        token = _secret(fields, "token")
+        wrong: list[PayloadError] = []
+        texts = {name: _or(wrong, _text, fields, name, "") for name in ASSIGNMENT_TEXTS}
+        counts = {name: _or(wrong, _count, fields, name, None) for name in ("attempt", "deadline_ms", "timeout_ms")}
         if "input" not in fields:
-            raise PayloadError("$.input", "missing")
+            wrong.append(PayloadError("$.input", "missing"))
         return cls(
-            token=_secret(fields, "token"),
-            execution_id=_text(fields, "execution_id"),
-            workflow=_text(fields, "workflow"),
-            workflow_version=_text(fields, "workflow_version"),
-            step_id=_text(fields, "step_id"),
-            task_name=_text(fields, "task_name"),
-            contract_version=_text(fields, "contract_version"),
-            input=fields["input"],
-            idempotency_key=_text(fields, "idempotency_key"),
-            attempt=_count(fields, "attempt") or 1,
+            token=token,
+            **texts,
+            input=Unreadable(wrong[0].text, wrong[0].path) if wrong else fields["input"],
+            **counts | {"attempt": counts["attempt"] or 1},
             redelivery=fields.get("redelivery") is True,
-            deadline_ms=_count(fields, "deadline_ms"),
-            timeout_ms=_count(fields, "timeout_ms"),
         )
 
 
@@ -235,6 +247,15 @@ def _text(fields: Mapping[str, Any], name: str, *, is_filled: bool = False) -> s
     if not isinstance(value, str) or (is_filled and not value):
         raise PayloadError(f"$.{name}", "is not a text" if value is not None else "missing")
     return value
+
+
+def _or(wrong: list[PayloadError], read: Callable[..., Any], fields: Mapping[str, Any], name: str, none: Any) -> Any:
+    """Return what a field holds; note why it cannot be read, and return what stands for nothing."""
+    try:
+        return read(fields, name)
+    except PayloadError as error:
+        wrong.append(error)
+        return none
 
 
 def _secret(fields: Mapping[str, Any], name: str) -> str:

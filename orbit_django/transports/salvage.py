@@ -1,4 +1,4 @@
-"""An assignment out of an answer that no JSON reader takes as a whole, because its input cannot be read.
+"""An assignment out of an answer that no JSON reader takes as a whole, because one of its fields cannot be read.
 
 Delivered again it would be the same, so it has to be answered, which takes its token alone. Whatever could also be an
 answer that was spoilt on its way is left alone.
@@ -25,32 +25,30 @@ class _SpoiltError(ValueError):
 
 
 def salvage(body: bytes, read: Callable[[bytes], Any]) -> dict[str, Any] | None:
-    """Return the members of the object with its ``input`` as Unreadable; None when that is not what is wrong.
+    """Return the members of the object, those that no reader will ever take as Unreadable.
 
-    ``read`` decodes JSON and raises ValueError or RecursionError.
+    None when that is not what is wrong. ``read`` decodes JSON and raises ValueError or RecursionError.
     """
     try:
-        texts = dict(_members(body.decode("utf-8-sig", "surrogateescape")))
-        why = _why_unreadable(texts.pop("input").encode("utf-8", "surrogateescape"), read)
-        others = {name: read(text.encode("utf-8", "surrogateescape")) for name, text in texts.items()}
-    except (ValueError, KeyError, RecursionError):
+        texts = _members(body.decode("utf-8-sig", "surrogateescape"))
+        found = {name: _value(text.encode("utf-8", "surrogateescape"), read) for name, text in texts}
+    except (ValueError, RecursionError):
         return None
-    return None if why is None else {**others, "input": Unreadable(why)}
+    return found if any(isinstance(value, Unreadable) for value in found.values()) else None
 
 
-def _why_unreadable(text: bytes, read: Callable[[bytes], Any]) -> str | None:
-    """Return what no reader will ever take; None when it can be read, raise ValueError when it may be spoilt."""
+def _value(text: bytes, read: Callable[[bytes], Any]) -> Any:
+    """Return a value, or why no reader will ever take it; raise ValueError when it may be spoilt."""
     try:
-        read(text)
+        return read(text)
     except RecursionError:
-        return "it is nested too deeply"
+        return Unreadable("it is nested too deeply")
     except UnicodeDecodeError as error:
-        return f"its byte {error.start} is not UTF-8"
+        return Unreadable(f"its byte {error.start} is not UTF-8")
     except JSONDecodeError:
         raise
     except ValueError as error:  # a constant that JSON does not have, or a number without end
-        return "it has a number with too many digits" if "digits" in str(error) else str(error)
-    return None
+        return Unreadable("it has a number with too many digits" if "digits" in str(error) else str(error))
 
 
 def _members(text: str) -> Iterator[tuple[str, str]]:

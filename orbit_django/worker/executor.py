@@ -29,6 +29,7 @@ logger = SteadyLogger(logging.getLogger(__name__))
 
 LONG_SECONDS = 0.05  # receivers of a signal that take longer may use up what is left of the hold
 EXITS = (SystemExit, KeyboardInterrupt, GeneratorExit)
+NAMING = ("$.task_name", "$.contract_version")  # without them nobody knows who could read the rest
 CANNOT = "this worker cannot execute the delivery; its log says why"
 
 
@@ -60,10 +61,11 @@ class Executor:
         """Return the message to send, already committed, or why there is none."""
         task = self._tasks.get(assignment.contract)
         try:
+            odd = assignment.input if isinstance(assignment.input, Unreadable) else None
+            if odd is not None and (task is not None or odd.path in NAMING):
+                return self._unreadable(assignment, context, odd, (task and task.using) or self._database)
             if task is None:
                 return self._unknown(assignment, context)
-            if isinstance(assignment.input, Unreadable):
-                return self._unreadable(assignment, context, task.using or self._database)
             delivery = Delivery(assignment, context, task, Key.of(assignment, task.using or self._database))
             result = self._counted(delivery) if assignment.redelivery else self.run(delivery)
             return self._told(result, delivery.way, delivery.code, assignment, context)
@@ -110,11 +112,11 @@ class Executor:
         failure = Failure(Code.UNKNOWN_TASK, text, retryable=True)
         return self._bare(assignment, context, self._database, failure)
 
-    def _unreadable(self, assignment: Assignment, context: TaskContext, using: str) -> Result:
-        """Report an input that nobody will ever read; no record belongs to it, since it cannot be compared."""
-        text = f"the input cannot be read: {assignment.input.why}"
-        logger.error("a task has an input that cannot be read", extra=about(assignment, error=text))
-        details = {"path": "$.input", "fields": {"$.input": text}}
+    def _unreadable(self, assignment: Assignment, context: TaskContext, odd: Unreadable, using: str) -> Result:
+        """Report a field that nobody will ever read; no record belongs to it, since it cannot be compared (O347)."""
+        text = f"the {odd.name} cannot be read: {odd.why}"
+        logger.error("a task has a field that cannot be read", extra=about(assignment, error=text))
+        details = {"path": odd.path, "fields": {odd.path: text}}
         failure = Failure(Code.INVALID_INPUT, text, retryable=False, details=details)
         return self._bare(assignment, context, using, failure)
 

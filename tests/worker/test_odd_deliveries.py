@@ -1,5 +1,6 @@
 """Deliveries with odd values: each ends in a report of its own, on every database."""
 
+import json
 from dataclasses import asdict
 from typing import Any
 
@@ -8,7 +9,7 @@ import pytest
 from orbit_django.clock import SystemClock
 from orbit_django.context import TaskContext
 from orbit_django.exceptions import PayloadError
-from orbit_django.models import OutboxMessage
+from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.protocol import Assignment
 from tests.ledger import Desk, assignment
 from tests.testapp.models import Charge
@@ -53,6 +54,33 @@ def test_each_is_run_once_and_reported(fields: dict[str, Any], is_atomic: bool) 
     assert isinstance(message, OutboxMessage)
     assert (message.kind, message.token, desk.runs) == ("complete", made.token, 1), message.body
     assert Charge.objects.count() == OutboxMessage.objects.count() == 1
+
+
+@pytest.mark.parametrize("is_atomic", [True, False])
+@pytest.mark.parametrize(
+    ("fields", "name"),
+    [
+        ({"workflow": None}, "workflow"),
+        ({"idempotency_key": 5}, "idempotency_key"),
+        ({"deadline_ms": "soon"}, "deadline_ms"),
+        ({"task_name": None}, "task_name"),
+        ({"contract_version": 2}, "contract_version"),
+        ({"step_id": []}, "step_id"),
+        ({"attempt": "first", "redelivery": True}, "attempt"),
+    ],
+)
+def test_a_field_that_cannot_be_read_ends_the_step_and_nothing_runs(
+    fields: dict[str, Any], name: str, is_atomic: bool
+) -> None:
+    desk = Desk(lambda input, ctx: {}, is_atomic=is_atomic)
+    made = Assignment.from_wire(asdict(assignment({}, token="token-1")) | fields)
+    message = desk.executor.execute(made, TaskContext(made, worker_id="tester", clock=SystemClock()))
+
+    assert isinstance(message, OutboxMessage)
+    body = json.loads(message.body)
+    assert (body["token"], body["error_code"], body["retryable"]) == ("token-1", "INVALID_INPUT", False)
+    assert body["error_message"].startswith(f"the {name} cannot be read: ")
+    assert (desk.runs, IdempotencyRecord.objects.count()) == (0, 0)
 
 
 @pytest.mark.parametrize("token", ["a\x00b", SURROGATE, "", None, 7])
