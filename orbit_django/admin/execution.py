@@ -42,7 +42,7 @@ class ExecutionPage:
         messages = list(_messages(short, using)) if OutboxMessage in seen else []
         effects = list(_effects(short, using)) if Effect in seen else []
         start = _start(name, using) if WorkflowStart in seen else None
-        told = events(records, messages, effects, start)
+        told = events(records, messages, effects, start, _others(messages, short, using))
         context = {
             **self._site.each_context(request),
             "title": f"Execution {cut(name, 80)}",
@@ -107,8 +107,22 @@ def _records(name: str, using: str) -> QuerySet[Any]:
     )[:MOST_RECORDS]
 
 
+def _others(messages: list[Any], name: str, using: str) -> QuerySet[Any] | tuple[()]:
+    """Return the first messages that other executions have under the same keys."""
+    records = {row.record_id for row in messages} - {None}
+    if not records:
+        return ()
+    rows = OutboxMessage.objects.using(using).filter(record_id__in=records).exclude(execution_id=name)
+    return _heads(rows.select_related("record").order_by("pk"))
+
+
 def _messages(name: str, using: str) -> QuerySet[Any]:
-    rows = OutboxMessage.objects.using(using).filter(execution_id=name).select_related("record").order_by("-pk")
+    rows = OutboxMessage.objects.using(using).filter(execution_id=name)
+    return _heads(rows.select_related("record").order_by("-pk"))
+
+
+def _heads(rows: QuerySet[Any]) -> QuerySet[Any]:
+    """Return so many rows that a page can show, with no more of their long texts."""
     wide = ("output", "error", "task_name", "idempotency_key", "contract_version", "history")
     return rows.defer("body", "reason", "last_error", *(f"record__{field}" for field in wide)).annotate(
         head_task=Left("record__task_name", 200),

@@ -23,6 +23,7 @@ FIRST = "it was the first delivery that asked for this key"
 TAKEN_OVER = "an earlier delivery under this key ended without an outcome; this one took it over (claim {})"
 AMONG = "it left the first outcome of this key; there were {} claims for {} outcomes, the others ended without one"
 NEXT = "the attempt before had failed, and this was a later one"
+OTHERS = "another execution had failed under this key, which lets this one run"
 OPENED = "the failure stored for this attempt had been cleared, or its process had died"
 REPLAYED = "answered from the record, the handler did not run"
 NOT_RUN = {
@@ -50,11 +51,16 @@ class Event:
     row: Any = None
 
 
-def events(records: Iterable[Any], messages: list[Any], effects: Iterable[Any], start: Any) -> list[Event]:
-    """Return what happened, the oldest first and what goes on last."""
+def events(
+    records: Iterable[Any], messages: list[Any], effects: Iterable[Any], start: Any, others: Iterable[Any] = ()
+) -> list[Event]:
+    """Return what happened, the oldest first and what goes on last.
+
+    ``others`` are messages of other executions under the same keys, which are not told of but explain those that are.
+    """
     found = [event for record in records for event in _of_record(record)]
     found += [event for effect in effects for event in _of_effect(effect)]
-    ways = _ways(sorted(messages, key=lambda row: row.pk))
+    ways = _ways(sorted([*messages, *others], key=lambda row: row.pk))
     found += [event for message in messages for event in _of_message(message, *ways[message.pk])]
     found += _of_start(start) if start else ()
     return sorted(found, key=lambda event: (event.at is None, event.at.timestamp() if event.at else 0.0))
@@ -164,9 +170,11 @@ def _way(message: Any, before: list[Any]) -> tuple[str, str]:
     """Return how one message came about, by those of its record before it."""
     code = shown.code_of(message.head_body)
     if message.kind == Kind.COMPLETE:
-        if any(row.kind == Kind.COMPLETE for row in before):
-            return REPLAYED, "the key has a stored success"
-        return _ran(message, before)
+        stored = next((row for row in before if row.kind == Kind.COMPLETE), None)
+        if stored is None:
+            return _ran(message, before)
+        whose = "" if stored.execution_id == message.execution_id else ", of another execution"
+        return REPLAYED, f"the key has a stored success{whose}"
     if any(row.kind == Kind.COMPLETE and row.token_hash == message.token_hash for row in before):
         return "follows the refused success", "the step is to end instead of hanging; nothing ran"
     if code == Code.IDEMPOTENCY_CONFLICT:
@@ -180,20 +188,23 @@ def _ran(message: Any, before: list[Any]) -> tuple[str, str]:
     outcomes = [row for row in before if shown.code_of(row.head_body) != Code.IDEMPOTENCY_CONFLICT]
     if not outcomes:
         return RAN, FIRST
-    return RAN, NEXT if all(row.attempt < message.attempt for row in outcomes) else OPENED
+    own = [row for row in outcomes if row.execution_id == message.execution_id]
+    if not own:
+        return RAN, OTHERS
+    return RAN, NEXT if all(row.attempt < message.attempt for row in own) else OPENED
 
 
 def _unrecorded(message: Any) -> tuple[str, str]:
     code = shown.code_of(message.head_body)
     why: dict[str, str] = {
         Code.UNKNOWN_TASK: "the worker that got it does not serve this task",
-        Code.INVALID_INPUT: "its input could not be read",
+        Code.INVALID_INPUT: "its input, or another field of it, could not be read",
     }
     return "no record, nothing ran", why.get(code, "its outcome could not be recorded")
 
 
 def _is_same_failure(row: Any, message: Any) -> bool:
-    if row.kind != Kind.FAIL or row.attempt != message.attempt:
+    if row.kind != Kind.FAIL or (row.execution_id, row.attempt) != (message.execution_id, message.attempt):
         return False
     return bool(row.head_body.replace(row.token, "") == message.head_body.replace(message.token, ""))
 

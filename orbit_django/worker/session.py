@@ -161,7 +161,7 @@ class SessionHolder:
             self._check_stopped(is_draining)
         self.has_asked = True
         if failures:
-            logger.warning("the runtime is back", extra={"failures": failures})
+            _tell_presence(failures, is_first=not self.count)
         for warning in session.warnings[:TOLD_WARNINGS]:
             logger.warning("the runtime warns", extra={"warning": cut(warning, 500)})
         logger.info("registered", extra={"worker": self._registration.worker_id})
@@ -191,6 +191,13 @@ def credential_advice(refusal: RefusedError, source: str) -> str:
     if refusal.status != HTTPStatus.UNAUTHORIZED or (source and source in str(refusal)):
         return ""
     return f"look at {source}" if source else "set WORKER_TOKEN or WORKER_TOKEN_FILE"
+
+
+def _tell_presence(failures: int, *, is_first: bool) -> None:
+    if is_first:
+        logger.warning("the runtime is there", extra={"failures": failures})
+    else:
+        logger.warning("the runtime is back", extra={"failures": failures})
 
 
 def _tell_absence(error: NoAnswerError, failures: int, wait: float) -> None:

@@ -119,6 +119,24 @@ def test_claims_without_an_outcome_are_told_when_nobody_knows_which_they_were(to
     ]
 
 
+@pytest.mark.parametrize("is_atomic", [True, False])
+def test_what_another_execution_left_under_a_shared_key_explains_this_one(told, is_atomic):
+    def decline(input, ctx):
+        if ctx.execution_id != "e3":
+            raise TaskError("DECLINED", "no")
+
+    desk = Desk(decline, is_atomic=is_atomic)
+    for name in ("e1", "e2", "e3", "e4"):
+        desk.deliver(execution_id=name)
+    assert desk.runs == 3
+    others = "another execution had failed under this key, which lets this one run"
+    assert deliveries(told("e1")) == [("the handler ran", "it was the first delivery that asked for this key")]
+    assert deliveries(told("e2")) == deliveries(told("e3")) == [("the handler ran", others)]
+    assert deliveries(told("e4")) == [
+        ("answered from the record, the handler did not run", "the key has a stored success, of another execution")
+    ]
+
+
 def test_a_conflict(told):
     desk = Desk(lambda input, ctx: {})
     desk.deliver({"a": 1})

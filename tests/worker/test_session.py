@@ -193,20 +193,24 @@ def test_a_runtime_that_is_away_is_asked_with_growing_waits(world: World) -> Non
     assert_backs_off(world.stop.waits)
 
 
-def test_a_runtime_that_is_away_is_told_of_now_and_then_and_once_it_is_back(
-    world: World, caplog: pytest.LogCaptureFixture
+@pytest.mark.parametrize(("is_first", "end"), [(True, "the runtime is there"), (False, "the runtime is back")])
+def test_a_runtime_that_is_away_is_told_of_now_and_then_and_once_it_answers(
+    world: World, caplog: pytest.LogCaptureFixture, is_first: bool, end: str
 ) -> None:
+    if not is_first:
+        world.holder.lost(world.opened())
+        caplog.clear()
     world.transport.script("register", *[NoAnswerError("down") for _ in range(99)])
     world.opened()
 
     told = [(record.message, record.failures) for record in caplog.records if record.levelno == logging.WARNING]
     away = "the runtime cannot be reached; the worker has no session and goes on trying"
-    assert told == [(away, 1), (away, 10), ("the runtime is back", 99)]
+    assert told == [(away, 1), (away, 10), (end, 99)]
 
 
 def test_a_runtime_that_was_there_is_not_called_back(world: World, caplog: pytest.LogCaptureFixture) -> None:
     world.opened()
-    assert "the runtime is back" not in caplog.messages
+    assert not [text for text in caplog.messages if text.startswith("the runtime is ")]
 
 
 def test_a_stop_ends_the_wait_for_a_runtime_that_is_away(world: World) -> None:

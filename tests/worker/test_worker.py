@@ -58,7 +58,7 @@ def test_a_runtime_that_is_down_at_the_start_is_waited_for(stage: Stage) -> None
     assert stage.end_of("late")["status"] == "COMPLETED"
     assert len(stage.faults.times("register")) == 1
     assert worker.log().count("the runtime cannot be reached") <= 2, "at the 1st and the 10th try"
-    assert worker.log().count("the runtime is back") == 1
+    assert worker.log().count("the runtime is there") == 1
     worker.signal()
     assert worker.exit_code() == 0
 
