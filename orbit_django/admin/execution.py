@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
 from typing import Any
 
 from django.contrib import admin
@@ -107,7 +108,7 @@ def _records(name: str, using: str) -> QuerySet[Any]:
     )[:MOST_RECORDS]
 
 
-def _others(messages: list[Any], name: str, using: str) -> QuerySet[Any] | tuple[()]:
+def _others(messages: list[Any], name: str, using: str) -> Iterable[Any]:
     """Return the first messages that other executions have under the same keys."""
     records = {row.record_id for row in messages} - {None}
     if not records:
@@ -124,12 +125,13 @@ def _messages(name: str, using: str) -> QuerySet[Any]:
 def _heads(rows: QuerySet[Any]) -> QuerySet[Any]:
     """Return so many rows that a page can show, with no more of their long texts."""
     wide = ("output", "error", "task_name", "idempotency_key", "contract_version", "history")
-    return rows.defer("body", "reason", "last_error", *(f"record__{field}" for field in wide)).annotate(
+    found: QuerySet[Any] = rows.defer("body", "reason", "last_error", *(f"record__{field}" for field in wide)).annotate(
         head_task=Left("record__task_name", 200),
         head_body=Left("body", LOOKED_AT),
         head_reason=Left("reason", 500),
         head_error=Left("last_error", 500),
     )[:MOST_ROWS]
+    return found
 
 
 def _effects(name: str, using: str) -> QuerySet[Any]:

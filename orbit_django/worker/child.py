@@ -55,6 +55,7 @@ class Child:
         self.mistake: str | None = None  # why the last process said it cannot work
         self.is_ended = False  # whether the last process said that it ends in order
         self.has_reported = False
+        self._was_given_task = False
         self.files: frozenset[Path] = frozenset()  # of modules that any of its processes has loaded
         self._program = program
         self._clock = clock
@@ -106,6 +107,7 @@ class Child:
                 raise
         self._channel, self._pending = ours, b""
         self.starts_at, self.mistake, self.is_ended, self.has_reported = None, None, False, False
+        self._was_given_task = False
         self._starts += 1
         self.pid = self._process.pid
         self._state = ChildState(self.number, self.pid, self._clock.wall(), self._starts - 1, None, None)
@@ -157,9 +159,13 @@ class Child:
         self.starts_at = self._clock.monotonic() + seconds
 
     def crash_wait(self) -> float:
-        """Return the seconds to wait after a crash: more, the more often processes died soon after their start."""
-        lived = self._clock.monotonic() - self._began
-        self._crashes = 1 if lived >= LONG_LIFE_SECONDS else self._crashes + 1
+        """Return the seconds to wait after a crash: more, the more often processes died of their start.
+
+        One that was given a task did not, however soon it died: what its task does is limited by the runtime and the
+        ledger, and the tasks of others must not wait for it.
+        """
+        is_start = not self._was_given_task and self._clock.monotonic() - self._began < LONG_LIFE_SECONDS
+        self._crashes = self._crashes + 1 if is_start else 1
         return delay_after(self._crashes, FIRST_WAIT_SECONDS, TOP_WAIT_SECONDS)
 
     def _take(self, data: bytes) -> None:
@@ -174,6 +180,8 @@ class Child:
                 self.mistake = str(json.loads(text))
             elif word == "files":
                 self.files |= {Path(name) for name in json.loads(text)}
+            elif word == "task":
+                self._was_given_task = True
             elif word == "ended":
                 self.is_ended = True
 

@@ -1,8 +1,8 @@
 """A worker process's end of the socket to its supervisor: orders come in, reports go out, silence means orphaned.
 
 Each byte that comes in is one order to end. What goes out are lines, a word and a JSON text: ``report`` (what the
-process says of itself, once a second), ``mistake`` (why it must not be started again), ``ended`` (an orderly end), and
-``files`` (which modules it has loaded, where changes are watched).
+process says of itself, once a second), ``task`` (it was given the first one), ``mistake`` (why it must not be started
+again), ``ended`` (an orderly end), and ``files`` (which modules it has loaded, where changes are watched).
 The supervisor's end is open in the supervisor alone, so that the kernel closes it whatever the supervisor dies of.
 """
 
@@ -21,6 +21,7 @@ from orbit_django.worker.runner import LoopThread, StoppedError
 from orbit_django.worker.stops import StopRequests
 
 REPORT_SECONDS = 1.0
+LOCK_SECONDS = 0.1  # how long a task waits for a report on its way
 
 
 class Lifeline:
@@ -59,6 +60,16 @@ class Lifeline:
         if not self._send("report", self._report()):
             raise StoppedError
         return REPORT_SECONDS
+
+    def received(self) -> None:
+        """Tell that a task has come, unless that would take a while: whatever this process dies of, it got there."""
+        if self._lock.acquire(timeout=LOCK_SECONDS):
+            try:
+                self._socket.send(b"task {}\n", socket.MSG_DONTWAIT)
+            except OSError:
+                pass  # a full socket, whose reader does nothing at all, or one that is gone
+            finally:
+                self._lock.release()
 
     def mistake(self, text: str) -> None:
         """Tell why this process cannot work, which no restart would change."""

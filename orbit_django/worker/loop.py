@@ -185,6 +185,7 @@ class PollLoop:
         rooms.deliveries.take(context.token)
         self._received += 1
         rooms.allowance.received()
+        rooms.vitals.received()
         logger.debug("a task was received", extra=about(assignment, redelivery=assignment.redelivery))
         announce.received(context, rooms.executor.handler_of(assignment))
         leave = partial(self._leave, context)

@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 from bisect import bisect_left
 from collections import Counter
+from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any, Self
 
@@ -82,6 +83,7 @@ class Vitals:
     def __init__(self, clock: Clock | None = None) -> None:
         self.clock = clock or SystemClock()
         self.is_watched = False  # whether anybody asks, so that measuring is worth a query
+        self.on_first_task: Callable[[], object] | None = None  # called once, by the loop that was given it
         self.loops: dict[str, Progress] = {}
         self.looked_at: float | None = None  # when the database last answered the relay's look
         self.beat_at: float | None = None  # when a heartbeat was last answered
@@ -100,6 +102,13 @@ class Vitals:
         """Count one event: ``polls`` by outcome, ``delivery_attempts`` by result."""
         with self._lock:
             self._counts[name, *labels] += 1
+
+    def received(self) -> None:
+        """Note that a task was given to this process, before it can do any harm."""
+        with self._lock:
+            tell, self.on_first_task = self.on_first_task, None
+        if tell is not None:
+            tell()
 
     def finished(self, task: str, outcome: str, code: str = "") -> None:
         """Count a committed outcome: complete, fail (with its code), replay or conflict."""

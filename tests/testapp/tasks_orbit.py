@@ -2,6 +2,7 @@
 
 import ctypes
 import os
+import signal
 import threading
 import time
 from concurrent.futures import ThreadPoolExecutor
@@ -36,8 +37,10 @@ def write_charge(ctx: TaskContext) -> dict[str, Any]:
 
 @task("test.charge", version="1.0.0")
 def charge(input: Any, ctx: TaskContext) -> dict[str, Any]:
-    """Write one row, after so many seconds in which nothing can stop it."""
+    """Write one row, after so many seconds in which nothing can stop it; a negative time kills the process."""
     note("begin", ctx)
+    if input["seconds"] < 0:
+        os.kill(os.getpid(), signal.SIGKILL)
     if not ctx.redelivery:
         Event().wait(input["seconds"])
     written = write_charge(ctx)

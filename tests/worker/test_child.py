@@ -87,6 +87,16 @@ def test_crashes_are_followed_later_and_later_and_a_long_life_begins_anew(child)
     assert all(low * 0.8 <= wait <= low * 1.2 for low, wait in zip(expected, waits, strict=True)), waits
 
 
+@pytest.mark.promise("W1", "E11")
+def test_a_process_that_was_given_a_task_did_not_die_of_its_start(child) -> None:
+    one = born(child, "send('report {}\\ntask {}\\n')")
+    for _ in range(2):
+        assert wait_for(lambda: [one.poll()] != [None] and "gone")
+        assert [one.crash_wait() < 0.7 for _ in range(3)] == [True] * 3
+        one.start()
+    assert one.crash_wait() > 0.7, "the next one has to be given a task as well"
+
+
 def run(supervisor: Supervisor) -> tuple[threading.Thread, list[object]]:
     """Run a supervisor beside the test, which is not the main thread's to watch signals for."""
     codes: list[object] = []

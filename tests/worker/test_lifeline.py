@@ -53,6 +53,19 @@ def test_each_word_is_one_line(ends) -> None:
     assert json.loads(mistake.removeprefix("mistake ")) == "two\nlines"
 
 
+def test_a_task_is_told_of_at_once_and_holds_nobody_up(ends) -> None:
+    ours, lifeline = ends
+    lifeline.received()
+    assert ours.recv(1000) == b"task {}\n"
+    lifeline._report = lambda: "x" * 4_000_000  # more than the socket takes while nobody reads
+    sender = threading.Thread(target=lifeline.step)
+    sender.start()
+    wait_for(lifeline._lock.locked)
+    lifeline.received()
+    while not ours.recv(1_000_000).endswith(b"\n"):
+        pass
+
+
 def test_a_report_is_what_the_process_says_of_itself(ends) -> None:
     ours, lifeline = ends
     lifeline.start(StopRequests(), lambda: '{"held": 3}')

@@ -162,6 +162,23 @@ def test_a_process_that_dies_of_its_start_is_tried_again_later_and_later(stage: 
     assert worker.exit_code() == 0
 
 
+@pytest.mark.promise("W1", "E11")
+def test_a_process_that_dies_of_its_task_is_replaced_soon_each_time(stage: Stage) -> None:
+    """Others must not wait longer and longer for the handlers that kill their process."""
+    for number in range(3):
+        stage.start(f"poison-{number}", seconds=-1.0)
+    worker = stage.worker("--processes", "1", "--concurrency", "1")
+    waits = wait_for(
+        lambda: len(found := re.findall(r"exit_code=-9 retry_in=([\d.]+)", worker.log())) == 3 and found, 30
+    )
+    stage.start("innocent")
+
+    assert [round(float(wait) / 1.1 / 0.5) for wait in waits] == [1, 1, 1]
+    assert stage.end_of("innocent")["status"] == "COMPLETED"
+    worker.signal()
+    assert worker.exit_code() == 0
+
+
 @pytest.mark.promise("W5")
 def test_a_signal_while_processes_start_ends_them_at_once(stage: Stage) -> None:
     worker = stage.worker("--processes", "2")

@@ -24,6 +24,16 @@ def test_events_are_counted_by_their_labels(vitals: Vitals) -> None:
     assert sorted(vitals.numbers().counts) == [["polls", "empty", 1], ["polls", "task", 2]]
 
 
+def test_the_first_task_is_told_of_once(vitals: Vitals) -> None:
+    told: list[int] = []
+    vitals.received()
+    vitals.on_first_task = lambda: told.append(1)
+    vitals.received()
+    vitals.received()
+
+    assert told == [1]
+
+
 def test_nothing_is_lost_between_threads(vitals: Vitals) -> None:
     def work() -> None:
         for _ in range(2_000):

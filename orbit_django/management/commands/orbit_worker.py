@@ -246,6 +246,7 @@ def _work(worker: Worker, lifeline: Lifeline | None, how: RunOptions, source: st
     """
     worker.vitals.is_watched = how.health is not None
     if lifeline is not None:
+        worker.vitals.on_first_task = lifeline.received
         lifeline.start(worker.stops, lambda: report(worker.health.condition()), is_reloading=how.reload)
     with answering(how.health if lifeline is None else None, worker.health):
         code = worker.run()
