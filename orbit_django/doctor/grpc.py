@@ -14,7 +14,6 @@ from orbit_django.conf.addresses import split_target
 from orbit_django.doctor.findings import Finding, note, ok, wrong
 from orbit_django.doctor.runtime import credential_name, look_at_certificate
 from orbit_django.exceptions import ConfigurationError, NoAnswerError, RefusedError, UnknownSessionError
-from orbit_django.protocol import SDK, Registration
 from orbit_django.transports.base import Transport
 from orbit_django.transports.inspection import CALL_SECONDS, NO_SESSION, Inspection
 from orbit_django.worker.binding import is_credential_exposed, open_transport
@@ -44,7 +43,7 @@ def look_at_grpc(settings: OrbitSettings) -> Iterator[Finding]:
         took = (SystemClock().monotonic() - began) * 1000
         yield ok("gRPC", f"{settings.grpc_target} answers, in {took:.0f} ms")
         yield from _look_at_tls(settings)
-        yield from _look_at_answer(settings, transport, refusal)
+        yield from _look_at_answer(settings, refusal)
 
 
 def _heartbeat(transport: Transport) -> RefusedError | UnknownSessionError | None:
@@ -74,9 +73,7 @@ def _look_at_tls(settings: OrbitSettings, *, is_away: bool = False) -> Iterator[
         yield look_at_certificate("gRPC TLS", settings, shown)
 
 
-def _look_at_answer(
-    settings: OrbitSettings, transport: Transport, refusal: RefusedError | UnknownSessionError | None
-) -> Iterator[Finding]:
+def _look_at_answer(settings: OrbitSettings, refusal: RefusedError | UnknownSessionError | None) -> Iterator[Finding]:
     if isinstance(refusal, RefusedError) and refusal.status == HTTPStatus.NOT_FOUND and not refusal.is_from_runtime:
         yield wrong("gRPC version", f"nothing there knows {SERVICE}", "GRPC_TARGET leads to something else; look there")
     elif isinstance(refusal, RefusedError) and refusal.status == HTTPStatus.UNAUTHORIZED:
@@ -85,30 +82,14 @@ def _look_at_answer(
         yield wrong("gRPC credential", text, "set WORKER_TOKEN or WORKER_TOKEN_FILE to a token that the runtime knows")
     elif isinstance(refusal, UnknownSessionError):
         yield ok("gRPC version", SERVICE)
-        yield _told_credential(settings, transport)
+        yield _told_credential(settings)
     else:
         said = refusal or "as if that session were there"
         advice = "look at the token, the workers file and GRPC_TARGET"
         yield wrong("gRPC credential", f"a heartbeat was answered {said}", advice)
 
 
-def _told_credential(settings: OrbitSettings, transport: Transport) -> Finding:
-    name = credential_name(settings)
-    if (error := _refusal(settings, transport)) is not None:
-        text = f"{name} is accepted, but not for the worker id {settings.worker_name()!r}: {error}"
-        return wrong("gRPC credential", text, "set WORKER_ID to the id of the entry in the workers file")
+def _told_credential(settings: OrbitSettings) -> Finding:
     if settings.credential is None and settings.client_cert is None:
         return note("gRPC credential", "none is set, and the runtime wants none", "good for development alone")
-    return ok("gRPC credential", f"{name} is accepted")
-
-
-def _refusal(settings: OrbitSettings, transport: Transport) -> RefusedError | None:
-    """Announce no task at all; return the error that says whose identity it is not (O036, O057)."""
-    try:
-        opened = transport.register(Registration(settings.worker_name(), settings.runtime, (), SDK))
-        transport.unregister(opened.session_id, timeout_seconds=CALL_SECONDS)
-    except RefusedError as error:
-        return error if error.status == HTTPStatus.FORBIDDEN else None
-    except (NoAnswerError, UnknownSessionError):
-        pass
-    return None
+    return ok("gRPC credential", f"{credential_name(settings)} is accepted")

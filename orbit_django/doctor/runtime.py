@@ -138,29 +138,13 @@ def _look_at_credential(settings: OrbitSettings, inspection: Inspection, answer:
             "credential", f"a heartbeat was answered {failure}", "look at the token, the workers file and SERVER"
         )
         return
-    refusal = _refusal(inspection)
-    if refusal is not None:
-        text = f"{name} is accepted, but not for the worker id {settings.worker_name()!r}: "
-        failure = refusal.failure(settings.redact)
-        yield wrong("credential", f"{text}{failure}", "set WORKER_ID to the id of the entry in the workers file")
-    elif settings.credential is None and settings.client_cert is None:
+    if settings.credential is None and settings.client_cert is None:
         yield note("credential", "none is set, and the runtime wants none", "good for development alone")
     elif _is_admin(inspection, settings.credential):
         advice = "give workers a WORKER_TOKEN of their own; the admin token opens every endpoint"
         yield note("credential", f"{name} is accepted, as the admin token", advice)
     else:
         yield ok("credential", f"{name} is accepted, for a worker's calls and no others")
-
-
-def _refusal(inspection: Inspection) -> Answer | None:
-    """Return the answer that says whose identity it is not; an opened session is closed at once."""
-    try:
-        answer = inspection.register()
-        if answer.is_success and isinstance(opened := answer.value(), dict):
-            inspection.unregister(str(opened.get("worker_session_id", "")))
-    except NoAnswerError:
-        return None
-    return answer if answer.status == HTTPStatus.FORBIDDEN else None
 
 
 def _is_admin(inspection: Inspection, token: str | None) -> bool:

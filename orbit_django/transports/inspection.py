@@ -1,4 +1,4 @@
-"""Looking at a runtime without leaving anything there: calls that are surely refused, and the certificate it shows."""
+"""Looking at a runtime without leaving anything there: a call that is surely refused, and the certificate it shows."""
 
 from __future__ import annotations
 
@@ -8,7 +8,6 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from orbit_django.conf import OrbitSettings
-from orbit_django.protocol import SDK
 from orbit_django.transports.answers import Answer
 from orbit_django.transports.connection import HttpConnection
 from orbit_django.transports.limits import CALL
@@ -28,19 +27,6 @@ class Inspection:
     def heartbeat(self) -> Answer:
         """Ask with the worker's credential for a session that does not exist: 404 when it is accepted (O083)."""
         return self._call("POST", "/v1/workers/heartbeat", {"worker_session_id": NO_SESSION}, self._settings.credential)
-
-    def register(self) -> Answer:
-        """Announce this worker id with no task at all: 400, or 403 when the identity is another's (O036, O057)."""
-        body = {"worker_id": self._settings.worker_name(), "runtime": self._settings.runtime}
-        return self._call(
-            "POST", "/v1/workers/register", body | {"contracts": [], "sdk": SDK}, self._settings.credential
-        )
-
-    def unregister(self, session_id: str) -> Answer:
-        """Close a session that a runtime opened all the same."""
-        return self._call(
-            "POST", "/v1/workers/unregister", {"worker_session_id": session_id}, self._settings.credential
-        )
 
     def workers(self, token: str | None) -> Answer:
         """Ask for the list of workers, which takes the admin token (O113)."""

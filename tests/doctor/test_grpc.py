@@ -49,15 +49,7 @@ def test_nothing_is_left_behind(runtime: EmbeddedRuntime) -> None:
 
     with runtime.lock:
         assert workers_view(runtime.runtime) == []
-    assert [call.name for call in runtime.faults.calls] == ["heartbeat", "register"]
-
-
-def test_a_session_that_was_opened_all_the_same_is_closed(runtime: EmbeddedRuntime) -> None:
-    opened = {"worker_session_id": "s-1", "heartbeat_interval_ms": 1000, "session_timeout_ms": 3000}
-    runtime.faults.add("answer", "register", value=opened)
-    looked(runtime, worker_token="wrk-SECRET")
-
-    assert [call.name for call in runtime.faults.calls] == ["heartbeat", "register", "unregister"]
+    assert [call.name for call in runtime.faults.calls] == ["heartbeat"]
 
 
 @pytest.mark.parametrize("token", ["wrk-OTHER-SECRET", None])
@@ -67,14 +59,6 @@ def test_a_credential_that_is_not_accepted(runtime: EmbeddedRuntime, token: str 
     assert found.level is Level.WRONG
     assert found.text.startswith("WORKER_TOKEN is not" if token else "the runtime wants a credential")
     assert "WORKER_TOKEN_FILE" in found.advice
-
-
-def test_an_identity_of_another_worker_id(runtime: EmbeddedRuntime) -> None:
-    found = looked(runtime, worker_token="wrk-IDENTITY", worker_id="shop-2")["gRPC credential"]
-    assert found.level is Level.WRONG
-    assert "not for the worker id 'shop-2': 403 FORBIDDEN" in found.text
-    assert "WORKER_ID" in found.advice
-    assert looked(runtime, worker_token="wrk-IDENTITY", worker_id="shop-1")["gRPC credential"].level is Level.OK
 
 
 @pytest.mark.parametrize(

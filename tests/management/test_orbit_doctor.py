@@ -80,7 +80,9 @@ def test_colours_on_a_terminal_alone(monkeypatch) -> None:
     command = Command(stdout=out, force_color=True)
     command.style = make_style("dark;success=green;error=red")
     with pytest.raises(CommandError, match=r"^1 thing wrong$"):
-        command.handle(verbosity=1, processes=None, concurrency=None, worker_id=None, server=None, transport=None)
+        command.handle(
+            verbosity=1, processes=None, register=False, concurrency=None, worker_id=None, server=None, transport=None
+        )
 
     lines = out.getvalue().splitlines()
     assert len(lines) == 2
@@ -119,3 +121,11 @@ def test_a_database_that_is_away_is_told_in_time(child_environment: dict[str, st
     assert f"ok    runtime            {runtime.url} answers" in done.stdout
     told = {"refused": "cannot be used", "hung": "no answer within 10 s"}[way]
     assert [line for line in done.stdout.splitlines() if line.startswith("wrong database default") and told in line]
+
+
+@pytest.mark.parametrize("arguments", [[], ["--register"]])
+def test_a_registration_is_made_when_it_is_asked_for(monkeypatch, arguments: list[str]) -> None:
+    given = []
+    monkeypatch.setattr(orbit_doctor, "examine", lambda *found, **options: given.append(options) or [])
+    assert run(*arguments)[0] == 0
+    assert [options["is_registering"] for options in given] == [bool(arguments)]

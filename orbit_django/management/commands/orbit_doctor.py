@@ -47,6 +47,13 @@ class Command(ListingCommand):
             "--transport", metavar="NAME", help="binding that workers will speak (default: the setting TRANSPORT, http)"
         )
 
+        parser.add_argument(
+            "--register",
+            action="store_true",
+            help="open a session as a worker does as well, and give it back: whether this worker id is let in with"
+            " these tasks; the runtime lists the worker afterwards",
+        )
+
     def handle(self, *args: Any, **options: Any) -> None:
         """Print one line for each finding; exit 1 when something is wrong, 2 for a mistake of the command line."""
         try:
@@ -54,7 +61,8 @@ class Command(ListingCommand):
         except ConfigurationError as error:
             raise CommandError(str(error), returncode=MISTAKE) from None
         count = 0
-        for finding in examine(registry, processes, **{name: options[name] for name in SETTINGS}):
+        given = {name: options[name] for name in SETTINGS}
+        for finding in examine(registry, processes, is_registering=options["register"], **given):
             if options["verbosity"] or finding.level is not Level.OK:
                 self.stdout.write(self._line(finding))
             count += finding.level is Level.WRONG
