@@ -106,7 +106,7 @@ class ClaimedEffects:
             self._write(lambda: update(effect, status=Status.UNCERTAIN, error=text))
             raise EffectUncertainError(call.name, text, effect.pk)
         try:
-            found = call.find(*call.args, **call.kwargs)
+            found = call.look(call.find)
         except AbandonedError:
             raise
         except BaseException as error:  # the answer "I do not know"

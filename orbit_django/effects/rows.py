@@ -12,6 +12,7 @@ from django.utils import timezone
 
 from orbit_django.dialects import dialect_of, has_begun
 from orbit_django.exceptions import NotRepeatableError
+from orbit_django.forks import one_process
 from orbit_django.models import Effect
 from orbit_django.payloads import digest, storable
 from orbit_django.verdicts import Claim
@@ -39,7 +40,13 @@ class Call:
 
     def __call__(self) -> Any:
         """Call the function."""
-        return self.function(*self.args, **self.kwargs)
+        with one_process():
+            return self.function(*self.args, **self.kwargs)
+
+    def look(self, find: Callable[..., Any]) -> Any:
+        """Call the function that looks whether it happened."""
+        with one_process():
+            return find(*self.args, **self.kwargs)
 
 
 class Rows:

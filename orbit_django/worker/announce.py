@@ -12,6 +12,7 @@ from django.dispatch import Signal
 
 from orbit_django import signals
 from orbit_django.context import TaskContext
+from orbit_django.forks import one_process
 from orbit_django.logs import SteadyLogger
 from orbit_django.models import OutboxMessage
 from orbit_django.payloads import words_of
@@ -58,7 +59,7 @@ def _send(signal: Signal, sender: Any, **named: Any) -> None:
     """Call the receivers in a scope of their own, and leave no transaction of theirs open."""
     before = _open_aliases()
     try:
-        with housekeeping.wrapped_as_before():
+        with one_process(), housekeeping.wrapped_as_before():
             answers: list[tuple[Any, Any]] = contextvars.copy_context().run(signal.send_robust, sender, **named)
     except BaseException as error:  # noqa: BLE001  (receivers are the project's code, and may even call sys.exit)
         answers = [(None, error)]

@@ -17,6 +17,7 @@ from django.db import connections, transaction
 
 from orbit_django.dialects import of_connection
 from orbit_django.exceptions import TransactionEndedError
+from orbit_django.forks import one_process
 from orbit_django.logs import SteadyLogger
 from orbit_django.worker import housekeeping
 
@@ -126,7 +127,7 @@ class Enclosure:
         """Run what the handler registered for after the commit, each on its own."""
         for _, hook, *_ in self._hooks:
             try:
-                with housekeeping.wrapped_as_before():
+                with one_process(), housekeeping.wrapped_as_before():
                     scope.run(hook)
             except BaseException:
                 logger.exception("a hook that a handler registered with on_commit failed")

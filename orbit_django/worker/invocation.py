@@ -21,6 +21,7 @@ from orbit_django.exceptions import (
     TaskCancelled,
     TaskError,
 )
+from orbit_django.forks import one_process
 from orbit_django.payloads import words_of
 from orbit_django.protocol import Assignment, Code, Failure
 from orbit_django.tasks import Task
@@ -115,8 +116,14 @@ def _call(task: Task, assignment: Assignment, context: TaskContext) -> Any:
             raise InputError(error) from None
     arguments = (value, context) if task.takes_context else (value,)
     if iscoroutinefunction(task.function):
-        return async_to_sync(task.function)(*arguments)
-    return task.function(*arguments)
+        return async_to_sync(_awaited)(task.function, *arguments)
+    with one_process():
+        return task.function(*arguments)
+
+
+async def _awaited(function: Callable[..., Any], *arguments: Any) -> Any:
+    with one_process():
+        return await function(*arguments)
 
 
 def _declared(error: TaskError) -> Failure:
