@@ -60,7 +60,7 @@ def events(
     """
     found = [event for record in records for event in _of_record(record)]
     found += [event for effect in effects for event in _of_effect(effect)]
-    ways = _ways(sorted([*messages, *others], key=lambda row: row.pk))
+    ways = _ways(sorted([*messages, *others], key=lambda row: (row.created_at, row.pk)))  # a key may be drawn early
     found += [event for message in messages for event in _of_message(message, *ways[message.pk])]
     found += _of_start(start) if start else ()
     return sorted(found, key=lambda event: (event.at is None, event.at.timestamp() if event.at else 0.0))
