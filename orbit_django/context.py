@@ -12,7 +12,7 @@ from typing import Any, Protocol
 from orbit_django.clock import Clock
 from orbit_django.exceptions import ConfigurationError, NotRepeatableError, TaskCancelled
 from orbit_django.logs import BoundLogger, about
-from orbit_django.payloads import digest
+from orbit_django.payloads import effect_key
 from orbit_django.protocol import Assignment, CredentialLease
 from orbit_django.redaction import MET
 
@@ -202,7 +202,7 @@ class TaskContext:
     def effect_key(self, name: str) -> str:
         """Return a text that names this effect of this step in every run: an idempotency key for others."""
         seen = self._assignment
-        return digest("effect", seen.task_name, seen.step_kind, seen.idempotency_key, name)
+        return effect_key(seen.task_name, seen.step_kind, seen.idempotency_key, name)
 
     def effect(self, name: str, function: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Any:
         """Call the outside world once for this key and keep the result; only in a task with ``atomic=False``."""

@@ -181,6 +181,11 @@ def digest(*parts: str) -> str:
     return hashlib.sha256(b"".join([len(raw).to_bytes(8, "big") + raw for raw in raws])).hexdigest()
 
 
+def effect_key(task_name: str, step_kind: str, idempotency_key: str, name: str) -> str:
+    """Return the text that names an effect of a step in every run; see ``TaskContext.effect_key``."""
+    return digest("effect", task_name, step_kind, idempotency_key, name)
+
+
 def counted(count: int, noun: str) -> str:
     """Return a number with its noun, which is given for one: ``1 task``, ``2,000 tasks``, ``2 processes``."""
     ending = "es" if noun.endswith("s") else "s"

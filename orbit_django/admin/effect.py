@@ -80,11 +80,12 @@ class EffectAdmin(LedgerAdmin):
     list_filter = (EffectStatusFilter,)
     joined = ("record",)
     fieldsets = (
-        (None, {"fields": ("state", "name", "task", "its_record", "whole_execution", "started_at", "finished_at")}),
+        (None, {"fields": ("state", "name", "its_key", "task", "its_record", "whole_execution")}),
+        ("When", {"fields": ("started_at", "finished_at")}),
         ("What became of it", {"fields": ("shown_result", "shown_error", "settled_by")}),
     )
     readonly_fields = (
-        "state", "task", "its_record", "whole_execution", "shown_result", "shown_error", "settling",
+        "state", "task", "its_record", "whole_execution", "its_key", "shown_result", "shown_error", "settling",
     )  # fmt: skip
 
     def narrowed(self, rows: QuerySet[Any]) -> QuerySet[Any]:
@@ -116,8 +117,9 @@ class EffectAdmin(LedgerAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return what a page shows: the way to settle only where there is one."""
-        ways = (("Settle", {"fields": ("settling",)}),) if obj and obj.is_open and self._may_settle(request) else ()
-        return (*self.fieldsets, *ways)
+        if obj is None or not (obj.is_open or obj.is_correctable) or not self._may_settle(request):
+            return self.fieldsets
+        return (*self.fieldsets, ("Settle" if obj.is_open else "Correct", {"fields": ("settling",)}))
 
     def get_urls(self) -> list[URLPattern]:
         """Add the page that settles."""
@@ -131,7 +133,7 @@ class EffectAdmin(LedgerAdmin):
         effect = self.get_object(request, unquote(object_id))
         if effect is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[attr-defined,no-any-return]  # Django's own page for this
-        if not effect.is_open:
+        if not effect.is_open and not effect.is_correctable:
             self.message_user(request, "This effect is not open any more.", messages.WARNING)
             return HttpResponseRedirect(databases.address_of(self.admin_site, effect))
         form = SettleForm(request.POST if request.method == "POST" else None)
@@ -151,9 +153,10 @@ class EffectAdmin(LedgerAdmin):
             self.message_user(request, f"Nothing was changed: {error}.", messages.ERROR)
             return
         told = "it happened" if has_happened else "it did not happen"
-        self.record_decision(request, [effect], f"Settled: {told}.")
+        word = "Settled" if effect.is_open else f"Corrected, {effect.settled_by} had settled it"
+        self.record_decision(request, [effect], f"{word}: {told}.")
         logger.info("an effect was settled", extra={"effect": effect.pk, "user": request.user.pk, "said": told})
-        self.message_user(request, f"Settled: {told}. {sequel}", messages.SUCCESS)
+        self.message_user(request, f"{word}: {told}. {sequel}", messages.SUCCESS)
 
     def _page(self, request: HttpRequest, effect: Any, **context: Any) -> HttpResponse:
         said: dict[str, Any] = context.get("said") or {}
@@ -167,6 +170,8 @@ class EffectAdmin(LedgerAdmin):
             "effect": effect,
             "key": cut(effect.record.idempotency_key, 500),
             "task": self.task(effect),
+            "effect_key": effects.key_of(effect),
+            "shape": "" if shown.is_hidden(effect.record.task_name) else effects.earlier_shape(effect),
             "error": self.shown_error(effect),
             "has_happened": said.get("outcome") == HAPPENED,
             "address": address,
@@ -200,6 +205,11 @@ class EffectAdmin(LedgerAdmin):
         """Lead to the record of its task."""
         return self.link(effect.record, cut(str(effect.record), 120))
 
+    @admin.display(description="ctx.effect_key")
+    def its_key(self, effect: Any) -> str:
+        """Show what the handler may have handed over, by which the other side knows the call."""
+        return effects.key_of(effect) or "-"
+
     @admin.display(description="execution")
     def whole_execution(self, effect: Any) -> str:
         """Lead to the execution."""
@@ -231,10 +241,11 @@ class EffectAdmin(LedgerAdmin):
             return shown.HIDDEN
         return shown.block(shown.masked(effect.error, effect.tokens)) if effect.error else "-"
 
-    @admin.display(description="it is open")
+    @admin.display(description="what is known")
     def settling(self, effect: Any) -> str:
         """Lead to the page that settles it."""
-        return shown.button("Say whether it happened", databases.address_of(self.admin_site, effect, "settle"))
+        told = "Say whether it happened" if effect.is_open else "Correct what was said"
+        return shown.button(told, databases.address_of(self.admin_site, effect, "settle"))
 
     def _is_hidden(self, text: str | None, task_name: str) -> bool:
         return bool(text) and shown.is_hidden(task_name)

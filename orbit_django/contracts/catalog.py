@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -13,6 +14,8 @@ from orbit_django.contracts.linking import link
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.protocol import RESERVED_PREFIX
 
+NUMBERS = re.compile(r"[0-9]{1,18}(\.[0-9]{1,18})*")
+
 
 @dataclass
 class Catalog:
@@ -23,10 +26,16 @@ class Catalog:
     empty_files: list[str] = field(default_factory=list)  # which were read and declare nothing
 
     def workflow(self, name: str, version: str | None = None) -> Workflow | None:
-        """Return a workflow; without a version, the one declared last under that name."""
+        """Return a workflow; without a version, the highest under that name, wherever it stands.
+
+        Versions are compared as numbers between dots; where one is not made of those, the one declared last counts.
+        """
         if version is not None:
             return self.workflows.get((name, version))
-        return next((w for w in reversed(self.workflows.values()) if w.name == name), None)
+        found = [workflow for workflow in self.workflows.values() if workflow.name == name]
+        if all(NUMBERS.fullmatch(workflow.version) for workflow in found):
+            found.sort(key=lambda workflow: [int(part) for part in workflow.version.split(".")])
+        return found[-1] if found else None
 
     def versions_in_use(self, task_name: str) -> list[str]:
         """Return the contract versions of a task that workflows use, sorted (O056)."""

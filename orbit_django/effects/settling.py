@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection
+from typing import Any
 
 from django.db import transaction
 from django.utils import timezone
@@ -12,11 +13,12 @@ from orbit_django import idempotency
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import PayloadError
 from orbit_django.models import Effect, IdempotencyRecord, OutboxMessage
-from orbit_django.payloads import compact, cut, plain, storable
+from orbit_django.payloads import compact, cut, digest, effect_key, plain, storable
 from orbit_django.protocol import Kind
 
 Status = Effect.Status
 WHEN = "settle it when it has ended, or CLAIM_SECONDS after its process died"
+NEWEST = 10_000  # so many effects are looked through for an earlier result
 
 DONE = "The step has a stored success, which stays: nothing follows."
 FINAL = "The step has failed with {code}, for good: the runtime does not ask again by itself."
@@ -31,21 +33,23 @@ TOLD = (
     "The runtime was told that attempt {attempt} failed{answer}, and asks again only while the step has attempts left."
 )
 OWN_KEY = (
-    " When it asks no more, do not simply start the workflow again: the key {key} belongs to this execution, and"
-    " another one would call every effect once more. The page how-to/stuck of the documentation has a safe way."
+    " When it asks no more, do not start the workflow again: the key {key} belongs to this execution, and another one"
+    " would call every effect once more. The page how-to/stuck of the documentation says how to do what is left."
 )
 SHARED_KEY = (
-    " When it asks no more, start the workflow under another execution id with the same input: its step has the"
-    " same key {key} and goes by this. See the page how-to/stuck of the documentation."
+    " When it asks no more, and every step of the workflow has its key from the input, as this one may have {key},"
+    " start it under another execution id with the same input: its step goes by this then. Otherwise do not start it"
+    " again; see the page how-to/stuck of the documentation."
 )
 
 
 def settle(effect: Effect, *, result: str | None, settled_by: str) -> str:
     """Say what became of an open effect: it happened, with this JSON text as result, or (None) it did not.
 
-    The stored failure of the attempt that met it is cleared, so that the next delivery goes on accordingly. Returns,
-    for people, what follows for the step. Raises ValueError when the effect is not open any more, when the run that
-    calls it has not ended, or when the text is no JSON.
+    What a person said before is corrected in the same way, until a success of the step stands on it. The stored
+    failure of the attempt that met it is cleared, so that the next delivery goes on accordingly. Returns, for people,
+    what follows for the step. Raises ValueError when the effect is not open any more, when a run of its
+    step goes on, or when the text is no JSON.
     """
     using = effect._state.db or "default"
     text = None if result is None else read_result(result)
@@ -62,10 +66,57 @@ def settle(effect: Effect, *, result: str | None, settled_by: str) -> str:
         if owner and rows.filter(status=Status.STARTED, owner=owner).exists():
             raise ValueError(f"the run that calls {effect.name!r} still holds its claim; {WHEN}")
         if not rows.update(**changes):
-            raise ValueError(f"the effect {effect.name!r} is not open any more")
+            _correct(effect, using, owner, changes)
         told = _sequel(IdempotencyRecord.objects.using(using).get(pk=effect.record_id))
         idempotency.reopen(effect.record_id, using)
     return told
+
+
+def _correct(effect: Effect, using: str, owner: str, changes: dict[str, Any]) -> None:
+    """Change what a person said, under the lock of the record; raise ValueError where something may stand on it."""
+    present = Effect.objects.using(using).select_related("record").filter(pk=effect.pk).first()
+    if present is None or not present.settled_by:
+        raise ValueError(f"the effect {effect.name!r} is not open any more")
+    if not present.is_correctable:
+        raise ValueError(f"the effect {effect.name!r} is not open any more: a stored success of its step went by it")
+    if owner:
+        raise ValueError(f"a run that goes by what was said of {effect.name!r} holds its claim; correct it afterwards")
+    idempotency.let_go(effect.record_id, using)
+    Effect.objects.using(using).filter(pk=effect.pk).update(**changes)
+
+
+def key_of(effect: Effect) -> str:
+    """Return what ``ctx.effect_key`` gives for the effect's name; "" where the rows do not hold all of it."""
+    record = effect.record
+    parts = (record.task_name, record.step_kind, record.idempotency_key)
+    is_whole = digest("effect", effect.name) == effect.name_hash and digest(*parts) == record.key_hash
+    return effect_key(*parts, effect.name) if is_whole else ""
+
+
+def earlier_shape(effect: Effect) -> str:
+    """Return of what form the latest result was that a call of this effect brought, among the newest; "" for none."""
+    rows = Effect.objects.using(effect._state.db or "default")
+    newest = rows.order_by("-pk").values_list("pk", flat=True).first() or 0
+    same = rows.filter(pk__gt=newest - NEWEST, name_hash=effect.name_hash, record__task_name=effect.record.task_name)
+    found = same.filter(status=Status.FINISHED, settled_by="").order_by("-pk").values_list("result", flat=True).first()
+    return shape_of(found) if found else ""
+
+
+def shape_of(text: str) -> str:
+    """Return of what form a JSON text is, without its values: ``{"charge": text}``."""
+    return cut(_shape(json.loads(text)), 500)
+
+
+def _shape(value: Any, depth: int = 0) -> str:
+    if isinstance(value, (dict, list)) and depth == 3:
+        return "…"
+    if isinstance(value, dict):
+        inner = [f"{compact(name)}: {_shape(each, depth + 1)}" for name, each in sorted(value.items())[:20]]
+        return f"{{{', '.join(inner)}}}"
+    if isinstance(value, list):
+        return f"[{_shape(value[0], depth + 1)}, …]" if value else "[]"
+    words = {str: "text", bool: "true or false", int: "number", float: "number"}
+    return words.get(type(value), "null")
 
 
 def read_result(text: str) -> str:

@@ -16,6 +16,11 @@ from orbit_django.logs import SteadyLogger
 
 logger = SteadyLogger(logging.getLogger(__name__))
 
+CHANGED = (
+    "workflow {} {} is no longer declared as it was at the start: a version stays in CONTRACTS, beside newer ones,"
+    " until its executions have ended. What its steps did stays done: look at it before anything is started again"
+)
+
 
 class Recovery:
     """Reads every event, then resumes: tokens stay valid, sessions are forgotten, timers run again.
@@ -54,7 +59,7 @@ class Recovery:
             if declared is not None and declared.definition_hash != execution.definition_hash:
                 logger.warning(
                     "workflow %s %s differs from the one that the state file knows; what runs of it fails with"
-                    " DEFINITION_CHANGED, so give a changed workflow a new version",
+                    " DEFINITION_CHANGED, so give a changed workflow a new version and keep the old one beside it",
                     *(name, version),
                 )
 
@@ -65,11 +70,11 @@ class Recovery:
 
     def _resume(self, execution: Execution, grace_ms: int) -> None:
         if execution.definition.definition_hash != execution.definition_hash:
-            text = f"workflow {execution.workflow} {execution.version} is no longer declared as it was at the start"
+            text = CHANGED.format(execution.workflow, execution.version)
             error = {"code": "DEFINITION_CHANGED", "message": text}
             self._state.journal.record(execution, "WorkflowFailed", error=error)
             about = {"execution": execution.id, "status": execution.status, "error": text}
-            logger.info("an execution ended", extra=about)
+            logger.warning("an execution ended, since its workflow is not declared any more as it was", extra=about)
             return
         self._flow.watch_timeout(execution)
         for step in tuple(execution.steps.values()):

@@ -165,6 +165,11 @@ def reopen(record_id: int, using: str) -> None:
         rows.filter(pk=record_id).update(status=Status.RUNNING, error=None, owner="", lease_ms=0, finished_at=None)
 
 
+def let_go(record_id: int, using: str) -> None:
+    """End a claim whose time is over, so that a run that still goes on under it stores no outcome."""
+    IdempotencyRecord.objects.using(using).running().filter(pk=record_id).update(owner="", lease_ms=0)
+
+
 def extend(claims: list[Claim], lease_seconds: float) -> None:
     """Let claims live that long from now; a claim that was taken over stays with its new owner."""
     for claim in claims:

@@ -39,6 +39,24 @@ def test_the_version_of_the_own_file_is_meant(tmp_path: Path) -> None:
     assert catalog.workflow("Greet", "3.0.0") is None
 
 
+@pytest.mark.parametrize(
+    ("versions", "meant"),
+    [
+        (("1.9.0", "1.10.0"), "1.10.0"),
+        (("1.10.0", "1.9.0"), "1.10.0"),
+        (("2", "1.9.9"), "2"),
+        (("2.0.0", "1.0.0-b"), "1.0.0-b"),  # no order is known: the last one
+    ],
+)
+def test_the_highest_version_is_meant_wherever_it_stands(versions: tuple[str, ...], meant: str) -> None:
+    task, _, workflow = GREET.partition("workflow")
+    text = "".join("workflow" + workflow.replace('"1.0.0"', f'"{version}"') for version in versions)
+    latest = read(task + text).workflow("Greet")
+
+    assert latest is not None
+    assert latest.version == meant
+
+
 def test_the_same_task_in_two_files_must_be_the_same(tmp_path: Path) -> None:
     task = GREET.split("workflow", maxsplit=1)[0]
     assert load(files(tmp_path, task, task)).tasks

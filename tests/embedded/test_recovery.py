@@ -120,8 +120,22 @@ def test_a_running_execution_of_a_changed_workflow_ends(world: World, text: str)
 
     assert world.execution().error == {
         "code": "DEFINITION_CHANGED",
-        "message": "workflow Greet 1.0.0 is no longer declared as it was at the start",
+        "message": "workflow Greet 1.0.0 is no longer declared as it was at the start: a version stays in CONTRACTS,"
+        " beside newer ones, until its executions have ended. What its steps did stays done: look at it before anything"
+        " is started again",
     }
+
+
+@pytest.mark.parametrize("is_first", [True, False])
+def test_a_running_execution_goes_on_beside_a_newer_version(world: World, is_first: bool) -> None:
+    _, task = world.held()
+    newer = GREET[GREET.index("workflow") :].replace('version "1.0.0"', 'version "1.10.0"')
+    world.restart(f"{newer}{GREET}" if is_first else f"{GREET}{newer}")
+
+    assert world.runtime.complete(task["token"], GOOD) == ACCEPTED
+    assert world.execution().output == GOOD
+    world.runtime.start("Greet", {"name": "Ada"}, "e-2")
+    assert world.execution("e-2").version == "1.10.0"
 
 
 def test_a_second_restart_reads_the_same(world: World) -> None:

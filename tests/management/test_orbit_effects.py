@@ -141,8 +141,8 @@ def test_what_follows_is_told_as_far_as_it_is_known(run, served):
     _, out, _ = run("settle", str(Effect.objects.get().pk), "--happened", "1")
     assert out.splitlines()[1] == (
         "The runtime was told that attempt 1 failed, and asks again only while the step has attempts left. When it asks"
-        " no more, do not simply start the workflow again: the key 'e1/step' belongs to this execution, and another one"
-        " would call every effect once more. The page how-to/stuck of the documentation has a safe way."
+        " no more, do not start the workflow again: the key 'e1/step' belongs to this execution, and another one"
+        " would call every effect once more. The page how-to/stuck of the documentation says how to do what is left."
     )
 
 
@@ -177,10 +177,46 @@ def test_a_mistake_is_one_line(run, arguments, code, line):
     assert err.startswith(f"CommandError: {line}")
 
 
-def test_what_is_settled_cannot_be_settled_again(run, served):
+def test_what_a_person_said_is_corrected_until_a_success_stands_on_it(run, served, till):
     key = str(Effect.objects.get().pk)
-    run("settle", key, "--not-happened")
-    assert run("settle", key, "--happened", "1") == (1, "", "CommandError: the effect 'pay' is not open any more\n")
+    run("settle", key, "--not-happened", "--by", "bob")
+    assert run("settle", key, "--happened", '{"n": 8}', "--by", "ann")[0] == 0
+    assert Effect.objects.values_list("status", "result", "settled_by").get() == ("finished", '{"n":8}', "ann")
+    assert sent(served.deliver(redelivery=True))["output"] == {"paid": {"n": 8}}
+    assert run("settle", key, "--happened", "1") == (
+        1,
+        "",
+        "CommandError: the effect 'pay' is not open any more: a stored success of its step went by it\n",
+    )
+    assert till.calls == 1
+
+
+def test_a_result_of_another_form_than_an_earlier_one_is_told(run, served, till):
+    served.deliver(idempotency_key="other")
+    key = str(Effect.objects.filter(status="uncertain").get().pk)
+    _, out, err = run("settle", key, "--happened", '"ch_1"')
+    assert "happened; its result is kept" in out
+    assert err == (
+        'what an earlier call of it returned had the form {"n": number}, this is text; settle again to correct it\n'
+    )
+    assert run("settle", key, "--happened", '{"n": 5}')[2] == ""
+
+
+def test_more_is_shown_where_asked(run, till):
+    keys = []
+
+    def handler(input, ctx):
+        keys.append(ctx.effect_key("pay"))
+        return {"paid": ctx.effect("pay", till)}
+
+    desk = Desk(handler, is_atomic=False)
+    desk.deliver()
+    desk.deliver(idempotency_key="other")
+    _, out, _ = run("list", "-v", "2")
+    head, row = out.splitlines()
+    assert head.split()[-4:] == ["effect", "key", "earlier", "result"]
+    assert row.endswith(f'  {keys[0]}  {{"n": number}}')
+    assert keys[0] not in run("list")[1]
 
 
 def test_a_call_that_goes_on_cannot_be_settled(run, served):

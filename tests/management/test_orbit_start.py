@@ -1,6 +1,7 @@
 import json
 from io import StringIO
 from pathlib import Path
+from typing import Any
 
 import pytest
 from django.core.management import call_command
@@ -10,18 +11,19 @@ from orbit_django.management.commands.orbit_start import Command
 from tests.transports import wire
 
 STARTED = wire.answer('{"execution_id": "e-1", "created": true}')
+SHOWN = wire.answer('{"id": "e-1"}')  # by a runtime that tells no version
 
 
 @pytest.fixture
 def run(settings):
     """Return a function that runs the command against a server with these replies."""
 
-    def run_against(replies: list[bytes], *arguments: str, soon: float = 5) -> tuple[str, wire.Server]:
+    def run_against(replies: list[bytes], *arguments: str, soon: float = 5, **said: Any) -> tuple[str, wire.Server]:
         out, run_against.errors = StringIO(), StringIO()
         command = Command()
         command.soon_seconds = soon
         with wire.serving(*replies) as server:
-            settings.ORBIT = {"SERVER": server.url, "TOKEN": "adm-1"}
+            settings.ORBIT = {"SERVER": server.url, "TOKEN": "adm-1", **said}
             run_against.out, run_against.server = out, server
             call_command(command, *arguments, stdout=out, stderr=run_against.errors)
         return out.getvalue(), server
@@ -51,9 +53,9 @@ def test_reads_the_input_from_a_file(run, tmp_path: Path) -> None:
 
 
 def test_waits_for_the_end_and_prints_the_output(run) -> None:
-    printed, server = run([STARTED, ended("COMPLETED", output={"who": "Zoë"})], "Pay", "--wait")
+    printed, server = run([STARTED, SHOWN, ended("COMPLETED", output={"who": "Zoë"})], "Pay", "--wait")
     assert printed == 'e-1\nCOMPLETED\n{\n  "who": "Zoë"\n}\n'
-    assert server.requests[1].line.startswith("GET /v1/executions/e-1/wait?")
+    assert server.requests[2].line.startswith("GET /v1/executions/e-1/wait?")
 
 
 @pytest.mark.parametrize(
@@ -71,14 +73,14 @@ def test_waits_for_the_end_and_prints_the_output(run) -> None:
 )
 def test_another_end_is_an_error(run, error: object, told: str) -> None:
     with pytest.raises(CommandError, match=f"ended FAILED: {told}") as caught:
-        run([STARTED, ended("FAILED", error=error)], "Pay", "--wait")
+        run([STARTED, SHOWN, ended("FAILED", error=error)], "Pay", "--wait")
     assert caught.value.returncode == 1
     assert run.out.getvalue() == "e-1\nFAILED\n"
 
 
 def test_no_end_in_time_is_an_error(run) -> None:
     with pytest.raises(CommandError, match="still running") as caught:
-        run([STARTED, ended("RUNNING")], "Pay", "--wait", "--timeout", "0")
+        run([STARTED, SHOWN, ended("RUNNING")], "Pay", "--wait", "--timeout", "0")
     assert caught.value.returncode == 1
 
 
@@ -138,7 +140,7 @@ def steps(*statuses: str) -> dict[str, object]:
     ],
 )
 def test_a_wait_that_lasts_says_once_why(run, shown: dict[str, object], told: str) -> None:
-    printed, _ = run([STARTED, ended("RUNNING", **shown), ended("COMPLETED", output={})], "Pay", "--wait", soon=0)
+    printed, _ = run([STARTED, SHOWN, ended("RUNNING", **shown), ended("COMPLETED", output={})], "Pay", "--wait", soon=0)
     assert run.errors.getvalue().startswith(told)
     assert printed == "e-1\nCOMPLETED\n{}\n"
 
@@ -165,8 +167,25 @@ def test_what_a_step_waits_for_is_named_with_what_the_workers_serve(run, workers
     assert run.errors.getvalue() == f"no worker has taken it yet: step s waits for a.b 2; {told}\n"
 
 
+@pytest.mark.parametrize(
+    ("version", "declared", "told"),
+    [
+        ("1.0.0", ("1.0.0", "1.1.0"), "the runtime runs Pay 1.0.0, CONTRACTS declares 1.1.0: was it restarted?\n"),
+        ("1.1.0", ("1.0.0", "1.1.0"), ""),
+        ("1.0.0", (), ""),
+    ],
+)
+def test_the_version_that_runs_is_told(run, settings, tmp_path: Path, version: str, declared, told: str) -> None:
+    file = tmp_path / "pay.orbit"
+    file.write_text("".join(f'workflow Pay {{ version "{each}" return {{ }} }}' for each in declared))
+    printed, server = run([STARTED, ended("RUNNING", workflow="Pay", version=version)], "Pay", CONTRACTS=[str(file)])
+    assert printed == "e-1\n"
+    assert server.requests[1].line.startswith("GET /v1/executions/e-1 ")
+    assert run.errors.getvalue() == f"started Pay {version}\n{told}"
+
+
 def test_an_end_that_comes_soon_needs_no_words(run) -> None:
-    run([STARTED, ended("COMPLETED", output={})], "Pay", "--wait")
+    run([STARTED, SHOWN, ended("COMPLETED", output={})], "Pay", "--wait")
     assert run.errors.getvalue() == ""
 
 

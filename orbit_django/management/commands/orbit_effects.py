@@ -26,6 +26,7 @@ from orbit_django.worker.worker import aliases_of
 MISTAKE = 2
 COLUMNS = ("id", "status", "age", "task", "key", "effect", "error")
 WORKER, SETTLED = "worker", "settled by"
+FULL = ("effect key", "earlier result")
 OPEN = (Effect.Status.STARTED, Effect.Status.UNCERTAIN)
 WIDTHS = (0, 0, 0, 40, 60, 40, 120, 60, 60)  # what a column may take; 0: whatever it needs
 
@@ -42,7 +43,7 @@ class Command(ListingCommand):
         listing = actions.add_parser("list", help="open effects: started or uncertain")
         listing.add_argument("--all", action="store_true", help="finished and settled ones as well, and who settled")
         settle = actions.add_parser(
-            "settle", help="say what became of an open effect; the next run of its step goes by it"
+            "settle", help="say what became of an open effect, or correct that; the next run of its step goes by it"
         )
         settle.add_argument("id", metavar="ID", help="the id that list shows")
         settle.add_argument(
@@ -79,7 +80,7 @@ class Command(ListingCommand):
         if not lines:
             self.stdout.write("no effects" if is_all else "no open effects")
             return
-        head, *rows = columns((*COLUMNS, *more), lines, {1: self._painted})
+        head, *rows = columns((*COLUMNS, *more, *(FULL if is_verbose else ())), lines, {1: self._painted})
         for line in (self.style.MIGRATE_HEADING(head), *rows):
             self.stdout.write(line)
 
@@ -98,6 +99,27 @@ class Command(ListingCommand):
         if options["verbosity"]:
             self.stdout.write(_plain(f"effect {effect.pk}, {effect.name!r}: {told}"))
             self.stdout.write(_plain(sequel))
+            if note := _note(effect, result):
+                self.stderr.write(_plain(note))
+
+
+def _note(effect: Effect, result: str | None) -> str:
+    """Return what to say of a result that has another form than what an earlier call returned."""
+    before, given = effects.earlier_shape(effect), effects.shape_of(result or "null")
+    if result is None or before in ("", given) or effect.record.task_name in _hidden():
+        return ""
+    return f"what an earlier call of it returned had the form {before}, this is {given}; settle again to correct it"
+
+
+def _hidden() -> set[str]:
+    return {task.contract.task_name for task in registry if task.is_sensitive}
+
+
+def _full(key: int, alias: str) -> tuple[str, str]:
+    """Return what -v 2 shows besides: by what the other side may know the call, and what an earlier one returned."""
+    effect = Effect.objects.using(alias).select_related("record").get(pk=key)
+    is_shown = effect.is_open and effect.record.task_name not in _hidden()
+    return effects.key_of(effect) or "-", (effects.earlier_shape(effect) if is_shown else "") or "-"
 
 
 def _lines(alias: str, more: Sequence[str], *, is_one: bool) -> Iterable[tuple[str, ...]]:
@@ -106,7 +128,7 @@ def _lines(alias: str, more: Sequence[str], *, is_one: bool) -> Iterable[tuple[s
     ``more`` names the columns behind the usual ones; that of who settled is asked for with the settled ones.
     """
     rows = Effect.objects.using(alias)
-    hidden = {task.contract.task_name for task in registry if task.is_sensitive}
+    hidden = _hidden()
     found = (rows.all() if SETTLED in more else rows.open()).annotate(
         task=F("record__task_name"),
         key=Left("record__idempotency_key", 255),
@@ -127,7 +149,8 @@ def _lines(alias: str, more: Sequence[str], *, is_one: bool) -> Iterable[tuple[s
             "hidden" if error and row["task"] in hidden else error,
             *(row["worker"] if name == WORKER else row["settled_by"] for name in more),
         )
-        yield tuple(_plain(cut(cell, width or len(cell))) for cell, width in zip(cells, WIDTHS, strict=False))
+        full = _full(row["pk"], alias) if WORKER in more else ()
+        yield (*(_plain(cut(cell, width or len(cell))) for cell, width in zip(cells, WIDTHS, strict=False)), *full)
 
 
 def _find(given: str, aliases: tuple[str, ...]) -> Effect:

@@ -10,6 +10,7 @@ from typing import Any, NoReturn
 
 from django.core.management.base import BaseCommand, CommandError
 
+from orbit_django import conf, contracts
 from orbit_django.client import RUNNING, Client
 from orbit_django.exceptions import ConfigurationError, OrbitError, PayloadError, RefusedError, TransportError
 from orbit_django.protocol import Code
@@ -52,6 +53,8 @@ class Command(BaseCommand):
                 started = client.start(workflow, given, execution_id=options["id"])
                 self.stdout.write(started)
                 self.stdout.flush()
+                if options["verbosity"]:
+                    self._tell_version(client, started)
                 if options["wait"]:
                     self._show(self._wait(client, started, options["timeout"]))
         except (ConfigurationError, PayloadError) as error:
@@ -62,6 +65,19 @@ class Command(BaseCommand):
             raise CommandError(text, returncode=MISTAKE if is_mistake else 1) from None
         except TransportError as error:
             raise CommandError(str(error)) from None
+
+    def _tell_version(self, client: Client, execution_id: str) -> None:
+        """Tell which version runs, and warn when CONTRACTS declares another; without a word if the runtime has none."""
+        with suppress(TransportError, ConfigurationError):
+            view = client.get(execution_id)
+            name, version = view.get("workflow"), view.get("version")
+            if not isinstance(name, str) or not isinstance(version, str):
+                return
+            self.stderr.write(f"started {name} {version}", str)
+            if declared := _declared(name, version):
+                told = f"the runtime runs {name} {version}, CONTRACTS declares {declared}: was it restarted?"
+                self.stderr.write(told)
+            self.stderr.flush()
 
     def _wait(self, client: Client, execution_id: str, seconds: float | None) -> dict[str, Any]:
         """Wait for the end, and say once what keeps it when it does not come soon."""
@@ -107,6 +123,12 @@ def _read_input(text: str) -> Any:
         text = f"{source} holds no JSON object, which the input of a workflow is: {{…}}"
         raise CommandError(text, returncode=MISTAKE)
     return given
+
+
+def _declared(name: str, version: str) -> str:
+    """Return the version that CONTRACTS would have started; "" for this one, or for none."""
+    wanted = contracts.load(conf.load().contracts).workflow(name)
+    return wanted.version if wanted is not None and wanted.version != version else ""
 
 
 def _hindrance(view: dict[str, Any], client: Client) -> str:
