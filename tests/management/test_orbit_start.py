@@ -140,7 +140,8 @@ def steps(*statuses: str) -> dict[str, object]:
     ],
 )
 def test_a_wait_that_lasts_says_once_why(run, shown: dict[str, object], told: str) -> None:
-    printed, _ = run([STARTED, SHOWN, ended("RUNNING", **shown), ended("COMPLETED", output={})], "Pay", "--wait", soon=0)
+    replies = [STARTED, SHOWN, ended("RUNNING", **shown), ended("COMPLETED", output={})]
+    printed, _ = run(replies, "Pay", "--wait", soon=0)
     assert run.errors.getvalue().startswith(told)
     assert printed == "e-1\nCOMPLETED\n{}\n"
 
