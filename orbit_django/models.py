@@ -246,11 +246,6 @@ class Effect(models.Model):
         """Whether it began and nobody knows whether it happened."""
         return self.status in (Effect.Status.STARTED, Effect.Status.UNCERTAIN)
 
-    @property
-    def is_correctable(self) -> bool:
-        """Whether a person said what became of it, and no success of its step stands on that."""
-        return bool(self.settled_by) and self.record.status != IdempotencyRecord.Status.SUCCEEDED
-
 
 class WorkflowStartQuerySet(models.QuerySet["WorkflowStart"]):
     """States of starts as adjectives."""

@@ -117,7 +117,7 @@ class EffectAdmin(LedgerAdmin):
 
     def get_fieldsets(self, request: HttpRequest, obj: Any = None) -> Any:
         """Return what a page shows: the way to settle only where there is one."""
-        if obj is None or not (obj.is_open or obj.is_correctable) or not self._may_settle(request):
+        if obj is None or not (obj.is_open or effects.is_correctable(obj)) or not self._may_settle(request):
             return self.fieldsets
         return (*self.fieldsets, ("Settle" if obj.is_open else "Correct", {"fields": ("settling",)}))
 
@@ -133,7 +133,7 @@ class EffectAdmin(LedgerAdmin):
         effect = self.get_object(request, unquote(object_id))
         if effect is None:
             return self._get_obj_does_not_exist_redirect(request, self.opts, object_id)  # type: ignore[attr-defined,no-any-return]  # Django's own page for this
-        if not effect.is_open and not effect.is_correctable:
+        if not effect.is_open and not effects.is_correctable(effect):
             self.message_user(request, "This effect is not open any more.", messages.WARNING)
             return HttpResponseRedirect(databases.address_of(self.admin_site, effect))
         form = SettleForm(request.POST if request.method == "POST" else None)

@@ -77,12 +77,17 @@ def _correct(effect: Effect, using: str, owner: str, changes: dict[str, Any]) ->
     present = Effect.objects.using(using).select_related("record").filter(pk=effect.pk).first()
     if present is None or not present.settled_by:
         raise ValueError(f"the effect {effect.name!r} is not open any more")
-    if not present.is_correctable:
+    if not is_correctable(present):
         raise ValueError(f"the effect {effect.name!r} is not open any more: a stored success of its step went by it")
     if owner:
         raise ValueError(f"a run that goes by what was said of {effect.name!r} holds its claim; correct it afterwards")
     idempotency.let_go(effect.record_id, using)
     Effect.objects.using(using).filter(pk=effect.pk).update(**changes)
+
+
+def is_correctable(effect: Effect) -> bool:
+    """Return whether a person said what became of it, and no success of its step stands on that."""
+    return bool(effect.settled_by) and effect.record.status != IdempotencyRecord.Status.SUCCEEDED
 
 
 def key_of(effect: Effect) -> str:

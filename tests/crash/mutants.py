@@ -97,8 +97,8 @@ MUTANTS = (
         (
             Change(
                 "idempotency/claiming",
-                "        return Stored(held)\n    if held.status == Status.FAILED",
-                "        return None\n    if held.status == Status.FAILED",
+                "        return Stored(held)\n    is_of_same",
+                "        return None\n    is_of_same",
             ),
         ),
     ),

@@ -164,7 +164,7 @@ def test_what_a_step_waits_for_is_named_with_what_the_workers_serve(run, workers
         for name, version, is_online in (workers if isinstance(workers, list) else ())
     ]
     answer = wire.answer(json.dumps({"workers": shown if isinstance(workers, list) else workers}))
-    run([STARTED, ended("RUNNING", **waits), answer, ended("COMPLETED", output={})], "Pay", "--wait", soon=0)
+    run([STARTED, SHOWN, ended("RUNNING", **waits), answer, ended("COMPLETED", output={})], "Pay", "--wait", soon=0)
     assert run.errors.getvalue() == f"no worker has taken it yet: step s waits for a.b 2; {told}\n"
 
 
