@@ -89,11 +89,15 @@ def _of_record(record: Any) -> Iterator[Event]:
         why = "final: no later delivery runs the handler" if record.status == "succeeded" else "a later attempt may run"
         yield Event(record.finished_at, record.status, what, why, record.worker_id, record)
     elif record.status == IdempotencyRecord.Status.RUNNING:
-        until = f"its claim ends {shown.time_of(record.lease_ms)} unless it is renewed; " if record.lease_ms else ""
-        why = f"{until}when its process has died, the next delivery takes over; a delivery before that waits"
-        yield Event(
-            None, record.status, f"{step}, attempt {record.attempt} has no outcome", why, record.worker_id, record
-        )
+        what = f"{step}, attempt {record.attempt} has no outcome"
+        yield Event(None, record.status, what, _why_open(record), record.worker_id if record.owner else "", record)
+
+
+def _why_open(record: Any) -> str:
+    if not record.owner:  # somebody said what became of an effect, or a claim was given back
+        return "no run holds it: the next delivery runs the handler, if the runtime asks again"
+    until = f"its claim ends {shown.time_of(record.lease_ms)} unless it is renewed; " if record.lease_ms else ""
+    return f"{until}when its process has died, the next delivery takes over; a delivery before that waits"
 
 
 def _of_effect(effect: Any) -> Iterator[Event]:

@@ -187,6 +187,13 @@ def test_a_refused_success_and_the_failure_that_follows_it(told):
     assert lines[-1] == ("step: the report of attempt 1 has no answer yet", "4 tries")
 
 
+@pytest.mark.parametrize(("owner", "why"), [("w", "its claim ends"), ("", "no run holds it: the next delivery runs")])
+def test_a_record_without_an_outcome_tells_whether_a_run_holds_it(told, owner, why):
+    record_of("exec-1/a", status="running", output=None, finished_at=None, owner=owner, lease_ms=2**41)
+    (line,) = (each for each in told("exec-1") if "attempt 1 has no outcome" in each[0])
+    assert line[1].startswith(why)
+
+
 def test_a_start_a_task_without_record_and_a_run_that_goes_on(told):
     ask("exec-1")
     record_of("exec-1/a", status="running", output=None, finished_at=None, lease_ms=2**41)
