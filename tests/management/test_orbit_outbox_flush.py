@@ -13,12 +13,22 @@ from tests.worker.starting import CONTRACT, ask
 pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True)]
 
 
+@pytest.fixture
+def bare_log(monkeypatch):
+    """Have nothing set up for the log, as in a project without LOGGING, whatever other tests have left."""
+    monkeypatch.setattr(logging.root, "handlers", [])
+    ours = logging.getLogger("orbit_django")
+    level, handlers = ours.level, ours.handlers[:]
+    ours.setLevel(logging.NOTSET)
+    ours.handlers[:] = []
+    yield ours
+    ours.setLevel(level)
+    ours.handlers[:] = handlers
+
+
 @pytest.mark.promise("D2")
 @pytest.mark.parametrize("verbosity", ["0", "1", "2"])
-def test_a_refused_start_is_told_with_its_id_and_the_reason(settings, capsys, monkeypatch, verbosity):
-    monkeypatch.setattr(logging.root, "handlers", [])  # as in a project without LOGGING
-    ours = logging.getLogger("orbit_django")
-    before = ours.level, ours.handlers[:]
+def test_a_refused_start_is_told_with_its_id_and_the_reason(settings, capsys, bare_log, verbosity):
     ask("good")
     starts.append("Chrage", {}, "misspelt", using="default")
     with EmbeddedRuntime([CONTRACT]) as runtime:
@@ -35,4 +45,4 @@ def test_a_refused_start_is_told_with_its_id_and_the_reason(settings, capsys, mo
     assert "error=404 UNKNOWN_WORKFLOW: " in line
     assert err.splitlines()[-1] == "1 workflow start refused by the runtime for good: the admin shows its words"
     assert ("a workflow was started" in err) == (verbosity == "2")
-    assert (ours.level, ours.handlers) == before
+    assert (bare_log.level, bare_log.handlers) == (logging.NOTSET, [])
