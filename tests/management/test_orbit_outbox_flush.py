@@ -14,9 +14,8 @@ pytestmark = [pytest.mark.databases, pytest.mark.django_db(transaction=True)]
 
 
 @pytest.fixture
-def bare_log(monkeypatch):
-    """Have nothing set up for the log, as in a project without LOGGING, whatever other tests have left."""
-    monkeypatch.setattr(logging.root, "handlers", [])
+def bare_log():
+    """Have nothing set up for our log, whatever other tests have left."""
     ours = logging.getLogger("orbit_django")
     level, handlers = ours.level, ours.handlers[:]
     ours.setLevel(logging.NOTSET)
@@ -28,7 +27,8 @@ def bare_log(monkeypatch):
 
 @pytest.mark.promise("D2")
 @pytest.mark.parametrize("verbosity", ["0", "1", "2"])
-def test_a_refused_start_is_told_with_its_id_and_the_reason(settings, capsys, bare_log, verbosity):
+def test_a_refused_start_is_told_with_its_id_and_the_reason(settings, capsys, monkeypatch, bare_log, verbosity):
+    monkeypatch.setattr(logging.root, "handlers", [])  # as in a project without LOGGING; pytest adds its own to each
     ask("good")
     starts.append("Chrage", {}, "misspelt", using="default")
     with EmbeddedRuntime([CONTRACT]) as runtime:
