@@ -1,4 +1,4 @@
-"""New rows and marks for the tables that every task writes: for them Django and the system are asked nothing twice.
+"""What the rooms that own tables do alike: new rows and marks, for which nothing is asked twice, and counts.
 
 A row that is made here is like any other; it is saved by whoever owns its table.
 """
@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import itertools
 import os
+from datetime import datetime
 from functools import cache
 from typing import Any, TypeVar
 
@@ -23,6 +24,21 @@ def made(model: type[M], **values: Any) -> M:
     Positional values spare Django a look at each default: half of what ``model(**values)`` takes.
     """
     return model(*{**_defaults(model), **values}.values())
+
+
+def refusals(
+    rows: models.QuerySet[Any], is_refused: models.Q, limit: int, since: datetime | None
+) -> tuple[int, datetime | None]:
+    """Return how many of the latest answers, up to ``limit``, are refusals, and when the last of them came.
+
+    Answers from before ``since`` are left out. Goes along the index over ``settled_at``.
+    """
+    is_meant = models.Q(settled_at__isnull=False) if since is None else models.Q(settled_at__gte=since)
+    latest = rows.filter(is_meant).order_by("-settled_at")[:limit]
+    found = latest.aggregate(
+        count=models.Count("pk", filter=is_refused), last=models.Max("settled_at", filter=is_refused)
+    )
+    return found["count"], found["last"]
 
 
 @cache

@@ -13,13 +13,14 @@ from typing import Any
 from uuid import uuid4
 
 from django.db import IntegrityError, transaction
-from django.db.models import Count, F, Max, Q
+from django.db.models import F, Q
 from django.utils import timezone
 
 from orbit_django.dialects import dialect_of
 from orbit_django.exceptions import PayloadError, RefusedError, StartConflictError
 from orbit_django.models import WorkflowStart
 from orbit_django.payloads import compact, digest, fingerprint, plain, storable
+from orbit_django.rows import refusals
 
 HOLD_SECONDS = 15.0  # a sender's hold; a call takes at most 10 s
 LIMIT_TEXT = 2_000
@@ -119,11 +120,7 @@ def refused_count(using: str, limit: int, since: datetime | None = None) -> tupl
 
     Answers from before ``since`` are left out.
     """
-    is_meant = Q(settled_at__isnull=False) if since is None else Q(settled_at__gte=since)
-    latest = WorkflowStart.objects.using(using).filter(is_meant).order_by("-settled_at")[:limit]
-    is_refused = Q(status=Status.REFUSED)
-    found = latest.aggregate(count=Count("pk", filter=is_refused), last=Max("settled_at", filter=is_refused))
-    return found["count"], found["last"]
+    return refusals(WorkflowStart.objects.using(using), Q(status=Status.REFUSED), limit, since)
 
 
 def pending_count(using: str) -> int:

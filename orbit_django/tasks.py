@@ -98,6 +98,10 @@ class Registry:
         """Return the handler of exactly this name and version."""
         return self._tasks.get(contract)
 
+    def hides(self, task_name: str) -> bool:
+        """Return whether any version of a task is declared sensitive."""
+        return any(task.is_sensitive and task.contract.task_name == task_name for task in self)
+
     def select(self, patterns: Iterable[str] = (), excluded: Iterable[str] = ()) -> tuple[Task, ...]:
         """Return the handlers whose names match; raise ConfigurationError for a pattern that matches none."""
         chosen = list(self)
@@ -131,8 +135,7 @@ def task(  # noqa: PLR0913  (what can be said about a handler, each by name)
     The function itself is returned unchanged.
     """
     if callable(name):  # @task without brackets
-        registry.faults.append(f"{_place(name)}: {HOW_TO_DECLARE}")
-        return name
+        return _undeclared(name)
 
     def register(function: Function) -> Function:
         try:
@@ -154,6 +157,12 @@ def task(  # noqa: PLR0913  (what can be said about a handler, each by name)
         return function
 
     return register
+
+
+def _undeclared(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Return a function that is decorated without saying what it serves, which is a fault of its place."""
+    registry.faults.append(f"{_place(function)}: {HOW_TO_DECLARE}")
+    return function
 
 
 def discover() -> None:

@@ -16,7 +16,6 @@ from orbit_django.admin.lists import WordFilter, beginning
 from orbit_django.admin.pages import records_of
 from orbit_django.models import IdempotencyRecord, OutboxMessage
 from orbit_django.payloads import cut
-from orbit_django.protocol import BENIGN_REASONS
 
 LISTED = ("record", "status", "kind", "token", "execution_id", "attempt", "attempts", "accepted", "created_at")
 Status = OutboxMessage.Status
@@ -59,9 +58,7 @@ class MessageStatusFilter(WordFilter):
     def kept(self, word: str) -> Q:
         """Return what a row must be; superseded is what was refused for a reason that means no trouble."""
         if word in (shown.SUPERSEDED, Status.REFUSED):
-            benign = Q()
-            for reason in BENIGN_REASONS:
-                benign |= Q(reason__startswith=reason)
+            benign = outbox.superseded()
             return Q(status=Status.REFUSED) & (benign if word == shown.SUPERSEDED else ~benign)
         if word == Status.PENDING:
             return Q(status=word, due_at__isnull=False)

@@ -56,7 +56,7 @@ COLOURS = {
 
 def is_hidden(task_name: str) -> bool:
     """Return whether any version of the task is declared sensitive."""
-    return any(task.is_sensitive and task.contract.task_name == task_name for task in registry)
+    return registry.hides(task_name)
 
 
 def hides_starts() -> bool:

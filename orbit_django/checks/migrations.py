@@ -61,9 +61,9 @@ def unmigrated_changes() -> Iterator[tuple[str, str]]:
         yield f"the migrations of {', '.join(split)} have two ends", "run manage.py makemigrations --merge"
         return
     changes = MigrationAutodetector(loader.project_state(), ProjectState.from_apps(apps)).changes(graph=loader.graph)
-    if changed := " ".join(sorted(changes)):
-        told = changed.replace(" ", ", ")
-        yield f"models of {told} have changed since their last migration", f"run manage.py makemigrations {changed}"
+    if changed := sorted(changes):
+        advice = f"run manage.py makemigrations {' '.join(changed)}"
+        yield f"models of {', '.join(changed)} have changed since their last migration", advice
 
 
 def _unapplied(alias: str) -> Counter[str]:

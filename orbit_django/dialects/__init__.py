@@ -15,7 +15,17 @@ from orbit_django.dialects.postgresql import PostgresqlDialect
 from orbit_django.dialects.sqlite import SqliteDialect, is_queued
 from orbit_django.exceptions import ConfigurationError
 
-__all__ = ["DIALECTS", "Dialect", "dialect_of", "has_begun", "is_queued", "of_connection", "preparing"]
+__all__ = [
+    "DIALECTS",
+    "Dialect",
+    "dialect_of",
+    "has_begun",
+    "is_in_block",
+    "is_queued",
+    "is_tests",
+    "of_connection",
+    "preparing",
+]
 
 DIALECTS: dict[str, type[Dialect]] = {
     "postgresql": PostgresqlDialect,
@@ -38,6 +48,16 @@ def of_connection(connection: BaseDatabaseWrapper) -> Dialect:
             f"database alias {connection.alias!r}: {connection.vendor} is not supported; "
             f"expected one of {', '.join(sorted(DIALECTS))}"
         ) from None
+
+
+def is_tests(block: object) -> bool:
+    """Return whether an atomic block is the one around a whole TestCase."""
+    return bool(getattr(block, "_from_testcase", False))
+
+
+def is_in_block(connection: BaseDatabaseWrapper) -> bool:
+    """Return whether an atomic block is open on a connection, not counting those around a whole TestCase."""
+    return not all(map(is_tests, connection.atomic_blocks))
 
 
 def has_begun(connection: BaseDatabaseWrapper, *, may_ask: bool = False) -> bool:

@@ -10,7 +10,7 @@ from typing import Any
 from django.db import connections, transaction
 from django.utils import timezone
 
-from orbit_django.dialects import dialect_of, has_begun
+from orbit_django.dialects import dialect_of, has_begun, is_in_block
 from orbit_django.exceptions import NotRepeatableError
 from orbit_django.forks import one_process
 from orbit_django.models import Effect
@@ -95,7 +95,7 @@ def text_of(name: object) -> str:
 def refuse_inside(using: str) -> None:
     """Raise NotRepeatableError where a commit of ours would be none, or would commit what is not ours."""
     connection = connections[using]
-    if any(not getattr(block, "_from_testcase", False) for block in connection.atomic_blocks):
+    if is_in_block(connection):
         raise NotRepeatableError(f"{COMMIT}, so they do not work inside an atomic block")
     if not connection.in_atomic_block and has_begun(connection):
         raise NotRepeatableError(f"{COMMIT}, so they do not work in a transaction begun by hand or without autocommit")

@@ -32,6 +32,7 @@ from orbit_django.outbox.upkeep import (
     refused_count,
     requeue,
     requeue_all,
+    superseded,
     unblock,
 )
 
@@ -64,6 +65,7 @@ __all__ = [
     "sendable_count",
     "settle",
     "settle_accepted",
+    "superseded",
     "text_of",
     "unblock",
 ]

@@ -5,12 +5,13 @@ from __future__ import annotations
 from collections.abc import Collection, Iterable
 from datetime import datetime
 
-from django.db.models import Count, Max, Q
+from django.db.models import Count, Q
 
 from orbit_django.dialects import dialect_of
 from orbit_django.models import OutboxMessage, OutboxMessageQuerySet
 from orbit_django.outbox.sending import Origin, Status, alias_of
 from orbit_django.protocol import BENIGN_REASONS
+from orbit_django.rows import refusals
 
 BATCH = 500  # rows changed by one statement
 
@@ -90,13 +91,16 @@ def refused_count(using: str, limit: int, since: datetime | None = None) -> tupl
 
     What was superseded is not among them: nothing is wrong there. Answers from before ``since`` are left out.
     """
-    is_meant = Q(settled_at__isnull=False) if since is None else Q(settled_at__gte=since)
-    latest = OutboxMessage.objects.using(using).filter(is_meant).order_by("-settled_at")[:limit]
-    is_refused = Q(status=Status.REFUSED)
+    is_refused = Q(status=Status.REFUSED) & ~superseded()
+    return refusals(OutboxMessage.objects.using(using), is_refused, limit, since)
+
+
+def superseded() -> Q:
+    """Return a condition of refused messages: the reason means no trouble, somebody else was first."""
+    found = Q()
     for reason in BENIGN_REASONS:
-        is_refused &= ~Q(reason__startswith=reason)
-    found = latest.aggregate(count=Count("pk", filter=is_refused), last=Max("settled_at", filter=is_refused))
-    return found["count"], found["last"]
+        found |= Q(reason__startswith=reason)
+    return found
 
 
 def declined_count(using: str) -> dict[str, int]:

@@ -13,7 +13,7 @@ from django.db import DEFAULT_DB_ALIAS, connections
 
 from orbit_django import contracts
 from orbit_django.contracts.names import likely
-from orbit_django.dialects import dialect_of
+from orbit_django.dialects import dialect_of, is_in_block
 from orbit_django.exceptions import ConfigurationError
 from orbit_django.payloads import plain
 from orbit_django.protocol import Assignment
@@ -113,7 +113,7 @@ def leaving_no_file(aliases: Iterable[str]) -> Iterator[None]:
 
 def is_in_open_block(alias: str) -> bool:
     """Return whether an atomic block is open that is not the one around a whole TestCase."""
-    return any(not getattr(block, "_from_testcase", False) for block in connections[alias].atomic_blocks)
+    return is_in_block(connections[alias])
 
 
 def need_commits(what: str, aliases: tuple[str, ...]) -> None:

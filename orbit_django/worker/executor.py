@@ -28,7 +28,7 @@ from orbit_django.worker.vitals import UNKNOWN_TASK, Vitals
 logger = SteadyLogger(logging.getLogger(__name__))
 
 LONG_SECONDS = 0.05  # receivers of a signal that take longer may use up what is left of the hold
-EXITS = (SystemExit, KeyboardInterrupt, GeneratorExit)
+FAULTS = (Exception, SystemExit, KeyboardInterrupt, GeneratorExit)  # no delivery must come for ever for one of them
 NAMING = ("$.task_name", "$.contract_version")  # without them nobody knows who could read the rest
 CANNOT = "this worker cannot execute the delivery; its log says why"
 
@@ -71,10 +71,7 @@ class Executor:
             return self._told(result, delivery.way, delivery.code, assignment, context)
         except AbandonedError:
             return Deferred.DROPPED
-        except (
-            Exception,
-            *EXITS,
-        ):  # a fault of ours, or a delivery that the database cannot keep, must not come for ever
+        except FAULTS:  # of ours, or of a delivery that the database cannot keep
             logger.exception("a delivery could not be executed", extra=about(assignment))
             failure = Failure(Code.UNHANDLED_EXCEPTION, CANNOT, retryable=True)
             return self._bare(assignment, context, self._database, failure)

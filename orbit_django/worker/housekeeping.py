@@ -10,7 +10,7 @@ from typing import Any
 from django.db import DatabaseError, InterfaceError, connections
 from django.db.backends.base.base import BaseDatabaseWrapper
 
-from orbit_django.dialects import has_begun
+from orbit_django.dialects import has_begun, is_in_block, is_tests
 
 REST_SECONDS = 5.0  # a connection that was well so lately is not asked again whether it is (CONN_HEALTH_CHECKS)
 
@@ -55,7 +55,7 @@ def after_task(*, may_ask: bool = False) -> list[str]:
 
 def end_left(alias: str) -> None:
     """End a transaction that nobody will; the one around a whole TestCase stays, and so does its connection."""
-    if kept := sum(map(_is_tests, connections[alias].atomic_blocks)):
+    if kept := sum(map(is_tests, connections[alias].atomic_blocks)):
         unwind(alias, kept)
     else:
         discard(alias)
@@ -98,17 +98,12 @@ def wrapped_as_before() -> Iterator[None]:
             connection.execute_wrappers = wrappers
 
 
-def _is_tests(block: object) -> bool:
-    """Return whether an atomic block is the one around a whole TestCase."""
-    return getattr(block, "_from_testcase", False)
-
-
 def has_transaction(connection: Any, *, may_ask: bool = False) -> bool:
     """Return whether a transaction is open that nobody will end; one around a whole TestCase is the test's."""
     if getattr(connection, "connection", None) is None:
         return False
     if connection.in_atomic_block:
-        return not all(map(_is_tests, connection.atomic_blocks))
+        return is_in_block(connection)
     if not connection.settings_dict.get("AUTOCOMMIT", True):
         return False
     try:

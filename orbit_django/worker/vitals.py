@@ -105,6 +105,8 @@ class Vitals:
 
     def received(self) -> None:
         """Note that a task was given to this process, before it can do any harm."""
+        if self.on_first_task is None:  # so it is for all tasks but one
+            return
         with self._lock:
             tell, self.on_first_task = self.on_first_task, None
         if tell is not None:

@@ -106,19 +106,15 @@ class Command(ListingCommand):
 def _note(effect: Effect, result: str | None) -> str:
     """Return what to say of a result that has another form than what an earlier call returned."""
     before, given = effects.earlier_shape(effect), effects.shape_of(result or "null")
-    if result is None or before in ("", given) or effect.record.task_name in _hidden():
+    if result is None or before in ("", given) or registry.hides(effect.record.task_name):
         return ""
     return f"what an earlier call of it returned had the form {before}, this is {given}; settle again to correct it"
-
-
-def _hidden() -> set[str]:
-    return {task.contract.task_name for task in registry if task.is_sensitive}
 
 
 def _full(key: int, alias: str) -> tuple[str, str]:
     """Return what -v 2 shows besides: by what the other side may know the call, and what an earlier one returned."""
     effect = Effect.objects.using(alias).select_related("record").get(pk=key)
-    is_shown = effect.is_open and effect.record.task_name not in _hidden()
+    is_shown = effect.is_open and not registry.hides(effect.record.task_name)
     return effects.key_of(effect) or "-", (effects.earlier_shape(effect) if is_shown else "") or "-"
 
 
@@ -128,7 +124,6 @@ def _lines(alias: str, more: Sequence[str], *, is_one: bool) -> Iterable[tuple[s
     ``more`` names the columns behind the usual ones; that of who settled is asked for with the settled ones.
     """
     rows = Effect.objects.using(alias)
-    hidden = _hidden()
     found = (rows.all() if SETTLED in more else rows.open()).annotate(
         task=F("record__task_name"),
         key=Left("record__idempotency_key", 255),
@@ -146,7 +141,7 @@ def _lines(alias: str, more: Sequence[str], *, is_one: bool) -> Iterable[tuple[s
             row["task"],
             row["key"],
             row["name"],
-            "hidden" if error and row["task"] in hidden else error,
+            "hidden" if error and registry.hides(row["task"]) else error,
             *(row["worker"] if name == WORKER else row["settled_by"] for name in more),
         )
         full = _full(row["pk"], alias) if WORKER in more else ()
